@@ -58,16 +58,28 @@ def measure(options: argparse.Namespace) -> None:
         outcomes[editor.name] = list(evaluate(editor, model, parts.test))
         print(f"  evaluated {editor.name}", file=sys.stderr, flush=True)
     summaries = [summarise(of_editor) for of_editor in outcomes.values()]
-    rows = [(summary.editor, *map(summary.metric, COLUMNS), *sizes(summary)) for summary in summaries]
+    rows = [
+        (summary.editor, *map(summary.metric, COLUMNS), *sizes(summary)) for summary in summaries
+    ]
     header = ("Editor", *COLUMNS, "retains/prompt", "tokens/prompt")
-    pages.draw(f"{len(parts.test)} test edits of {data.name}, model embedded", header, rows, INTERVALS)
+    pages.draw(
+        f"{len(parts.test)} test edits of {data.name}, model embedded", header, rows, INTERVALS
+    )
     if OURS in outcomes:
         less = [
-            (name, *(Difference(paired_difference(outcomes[OURS], of_editor, metric)) for metric in ("S", "RR")))
+            (
+                name,
+                *(
+                    Difference(paired_difference(outcomes[OURS], of_editor, metric))
+                    for metric in ("S", "RR")
+                ),
+            )
             for name, of_editor in outcomes.items()
             if name not in (OURS, "Unedited")
         ]
-        pages.draw(f"{OURS} minus each editor, paired", ("Editor", "S", "RR"), less, INTERVALS, STARRED)
+        pages.draw(
+            f"{OURS} minus each editor, paired", ("Editor", "S", "RR"), less, INTERVALS, STARRED
+        )
 
 
 def sizes(summary: Summary) -> tuple[str, str]:

@@ -32,7 +32,11 @@ EDITORS = (*UNTRAINED, "nearest@4")
 
 def judged_by(name: str, outcome: Outcome) -> Outcome:
     """An outcome with scores and text, as the rule of this name judges it."""
-    correct = {"greedy": outcome.correct, "generate": outcome.matched, "likelihood": outcome.prefers}
+    correct = {
+        "greedy": outcome.correct,
+        "generate": outcome.matched,
+        "likelihood": outcome.prefers,
+    }
     return replace(outcome, correct=correct[name])
 
 
@@ -57,10 +61,18 @@ def measure(options: argparse.Namespace) -> None:
         print(f"  {editor.name}", file=sys.stderr, flush=True)
         outcomes[editor.name] = list(evaluate(editor, model, parts.test, rule=GREEDY, write=True))
     rows = [
-        (editor, *(cell(summarise([judged_by(name, outcome) for outcome in of_editor])) for name in RULES))
+        (
+            editor,
+            *(
+                cell(summarise([judged_by(name, outcome) for outcome in of_editor]))
+                for name in RULES
+            ),
+        )
         for editor, of_editor in outcomes.items()
     ]
-    title = f"{parts.ids.title}, {len(parts.test)} test edits, model {options.model}: S, ESR / PC / RR"
+    title = (
+        f"{parts.ids.title}, {len(parts.test)} test edits, model {options.model}: S, ESR / PC / RR"
+    )
     pages.draw(title, ("Editor", *RULES), rows, INTERVALS, wide=True)
     print(disagreement([*chain.from_iterable(outcomes.values())]))
 

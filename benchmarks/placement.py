@@ -54,15 +54,25 @@ def measure(args: argparse.Namespace) -> None:
         for case in split.test:
             queries = [case.edit.query, *(probe.query for probe in case.paraphrases)]
             edits = as_stored([case.edit])
-            texts = [placement.around(Facts(edits, query), query, "").before + query for query in queries]
+            texts = [
+                placement.around(Facts(edits, query), query, "").before + query for query in queries
+            ]
             tokens += model.count_tokens(texts) if model.count_tokens else []
             for query, done in zip(queries, model.generate(texts), strict=True):
-                right[query == case.edit.query].append(done.text.strip().startswith(case.edit.target_new))
+                right[query == case.edit.query].append(
+                    done.text.strip().startswith(case.edit.target_new)
+                )
         shares = [sum(right[own]) / len(right[own]) for own in (True, False)]
-        rows.append((name, *(f"{share:.2f}" for share in shares), f"{sum(tokens) / len(tokens):.0f}"))
+        rows.append(
+            (name, *(f"{share:.2f}" for share in shares), f"{sum(tokens) / len(tokens):.0f}")
+        )
         print(*rows[-1], file=sys.stderr, flush=True)
     header = ("placement", "own queries", "paraphrases", "tokens")
-    pages.draw(f"Share of right answers, {args.edits} test edits of TinyFacts, embedded model", header, rows)
+    pages.draw(
+        f"Share of right answers, {args.edits} test edits of TinyFacts, embedded model",
+        header,
+        rows,
+    )
 
 
 if __name__ == "__main__":

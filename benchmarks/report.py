@@ -52,7 +52,13 @@ def made_up(editor: str, cases: int) -> Iterator[Outcome]:
 def make_run(folder: Path, cases: int, editors: tuple[str, ...]) -> None:
     """Write an evaluation's folder."""
     ids = tuple(map(str, range(cases)))
-    settings = {"data": ["lands"], "model": "none", "template": "plain", "encoder": "hashing", "seed": 0}
+    settings = {
+        "data": ["lands"],
+        "model": "none",
+        "template": "plain",
+        "encoder": "hashing",
+        "seed": 0,
+    }
     SplitIds("default", 0, "lands", "0" * 64, ids, (), (), ids, ("x",)).save(folder / SPLIT)
     record = {
         "command": ["drike"], "started": "", "options": None, "settings": settings, "model": {"name": "none"},
@@ -96,10 +102,17 @@ def measure(asked: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as place:
         make_run(Path(place), asked.cases, editors)
         began = time.perf_counter()
-        subprocess.run([sys.executable, "-P", "-m", "drike", "report", place], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "-P", "-m", "drike", "report", place],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         seconds, size = time.perf_counter() - began, (Path(place) / "report.html").stat().st_size
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    of_report = f"{used.ru_utime + used.ru_stime:.1f}", f"{used.ru_maxrss * 1024 / 1e9:.2f}"  # ru_maxrss: KiB on Linux
+    of_report = (
+        f"{used.ru_utime + used.ru_stime:.1f}",
+        f"{used.ru_maxrss * 1024 / 1e9:.2f}",
+    )  # ru_maxrss: KiB on Linux
     rows = [
         (f"tables of an evaluation of {asked.table:,} cases", f"{of_tables:.1f}", ""),
         (f"drike report, {asked.cases:,} cases", *of_report),

@@ -86,18 +86,26 @@ class Pipeline:
                     ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_tokens, min_new_tokens=max_tokens,
                     do_sample=False, pad_token_id=0,
                 )  # fmt: skip
-            completions.append(Completion(cut(decode(tokenizer, out[0, len(prompt) :].tolist()), stop), len(prompt)))
+            completions.append(
+                Completion(
+                    cut(decode(tokenizer, out[0, len(prompt) :].tolist()), stop), len(prompt)
+                )
+            )
         return completions
 
 
 def main() -> None:
     """Run all variants in turns and print the ratios."""
     parser = pages.parser(__doc__)
-    parser.add_argument("--budget", choices=["threshold", "all"], default="threshold", help="budget rule")
+    parser.add_argument(
+        "--budget", choices=["threshold", "all"], default="threshold", help="budget rule"
+    )
     parser.add_argument("--repetitions", type=int, default=3, help="timed rounds")
     parser.add_argument("--edits", type=int, default=60, help="number of training edits")
     parser.add_argument("--epochs", type=int, default=5, help="training epochs")
-    parser.add_argument("--generate", action="store_true", help="also time a text-generation pipeline")
+    parser.add_argument(
+        "--generate", action="store_true", help="also time a text-generation pipeline"
+    )
     args = parser.parse_args()
     with pages.measured(args, TITLE, __doc__):
         measure(args)
@@ -136,13 +144,17 @@ def measure(args: argparse.Namespace) -> None:
                 retriever.features(case)  # from the cache on disk, as in every run after the first
             began = time.process_time()
             editor = InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budget))
-            episodes = list(train(editor, rewrite_reward(model), setup.split.train, epochs=args.epochs))
+            episodes = list(
+                train(editor, rewrite_reward(model), setup.split.train, epochs=args.epochs)
+            )
             taken[name].append(time.process_time() - began)
             heads[name] = [weight.detach().clone() for weight in retriever.head.parameters()]
             sigmas[name] = episodes[-1].budget
             asked = [episode.k for episode in episodes]
             if isinstance(model, HuggingFaceModel):
-                work[name] = f"{model.usage.forwards:,} forwards, {model.usage.tokens_computed:,} tokens"
+                work[name] = (
+                    f"{model.usage.forwards:,} forwards, {model.usage.tokens_computed:,} tokens"
+                )
     first, *others = heads.values()
     same = all(torch.equal(a, b) for other in others for a, b in zip(first, other, strict=True))
     rows = []
@@ -159,7 +171,9 @@ def measure(args: argparse.Namespace) -> None:
         f"(k {sum(asked) / len(asked):.1f} on average)"
     )
     pages.draw(title, ("run", "CPU seconds", "ratio to cache off / on"), rows)
-    print(f"The same trained head bit for bit: {same}; the same sigma: {len(set(map(repr, sigmas.values()))) == 1}")
+    print(
+        f"The same trained head bit for bit: {same}; the same sigma: {len(set(map(repr, sigmas.values()))) == 1}"
+    )
 
 
 if __name__ == "__main__":

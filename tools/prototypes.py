@@ -20,7 +20,9 @@ def main() -> None:
     found = inventory.Inventory.encoded(relations, encoder)
     with resources.as_file(inventory._FOLDER / inventory._BESIDE) as path:
         key = inventory._key(relations, encoder)
-        np.savez_compressed(path, key=key, prototypes=found.prototypes.astype(np.float16), of=found.of)
+        np.savez_compressed(
+            path, key=key, prototypes=found.prototypes.astype(np.float16), of=found.of
+        )
 
 
 if __name__ == "__main__":

@@ -23,11 +23,15 @@ def soft_probes(model: LanguageModel) -> Reward:
     def reward(rollout: Rollout) -> Rewards:
         began = time.perf_counter()
         probes = rollout.case.probes
-        verdicts = ask_with_distractors(judge, probes, rollout.prompts([probe.query for probe in probes]))
+        verdicts = ask_with_distractors(
+            judge, probes, rollout.prompts([probe.query for probe in probes])
+        )
         rows = tuple(tuple(map(margin, row)) for row in verdicts)
         correct = tuple(is_right(row[0]) for row in verdicts)  # the rewrite probe comes first
         rewards = tuple(mean_of_aspects(probes, row) for row in rows)
-        return Rewards(rewards, correct, count_tokens(chain(*verdicts)), time.perf_counter() - began, rows)
+        return Rewards(
+            rewards, correct, count_tokens(chain(*verdicts)), time.perf_counter() - began, rows
+        )
 
     return reward
 

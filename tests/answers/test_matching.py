@@ -4,7 +4,9 @@ from hypothesis import strategies as st
 
 from drike.answers.matching import ends_answer, ends_word, equals, first_line, matches, normalise
 
-words = st.text(alphabet="abcdefgXYZ", min_size=1, max_size=8).filter(lambda w: w.casefold() not in {"a", "an", "the"})
+words = st.text(alphabet="abcdefgXYZ", min_size=1, max_size=8).filter(
+    lambda w: w.casefold() not in {"a", "an", "the"}
+)
 
 
 @given(words, words)

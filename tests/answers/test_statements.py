@@ -159,7 +159,12 @@ def test_a_common_word_is_a_name_only_with_a_capital_or_alone() -> None:
 def test_an_object_inside_the_name_of_the_subject_is_not_stated() -> None:
     assert stated("Lima Airport lies in Oslo.", ["Oslo"], ["Lima"], about=["Lima Airport"]) is NEW
     assert stated("Her mother is Jane Reagan", ["Jane Reagan"], about=["Ronald Reagan"]) is NEW
-    assert stated("Ronald Reagan's mother is unknown to Reagan", ["Jane Reagan"], about=["Ronald Reagan"]) is REFUSED
+    assert (
+        stated(
+            "Ronald Reagan's mother is unknown to Reagan", ["Jane Reagan"], about=["Ronald Reagan"]
+        )
+        is REFUSED
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,25 +184,36 @@ def test_yes_and_no_answer_what_was_asked(answer: str, question: str, expected: 
     assert stated(answer, ["Oslo"], ["Lima"], question=question) is expected
 
 
-@pytest.mark.parametrize(("part", "expected"), [("Tower", NEITHER), ("London", NEITHER), ("Bridge", NEW)])
+@pytest.mark.parametrize(
+    ("part", "expected"), [("Tower", NEITHER), ("London", NEITHER), ("Bridge", NEW)]
+)
 def test_part_of_a_name_states_it_unless_it_only_qualifies_it_or_repeats_the_question(
     part: str, expected: Stated
 ) -> None:
-    names, question = ["London Tower Bridge" if part != "London" else "Tower of London"], "Which tower is meant?"
+    names, question = (
+        ["London Tower Bridge" if part != "London" else "Tower of London"],
+        "Which tower is meant?",
+    )
     assert stated(part, names, question=question) is expected
 
 
 def test_a_record_has_the_names_of_its_objects() -> None:
-    record = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima", object_aliases=("Christiania",))
+    record = EditRecord(
+        "Peru", "The capital of Peru is", "Oslo", "Lima", object_aliases=("Christiania",)
+    )
     assert record.states("Christiania, not Lima") is NEW
     assert record.states("Lima") is OLD
     assert EditRecord("Peru", "The capital of Peru is", "Oslo").states("Lima") is NEITHER
 
 
-NAMES = st.sampled_from(["Oslo", "Lima", "New York", "New York City", "21 May 1971", "1,234 km", "State of Palestine"])
+NAMES = st.sampled_from(
+    ["Oslo", "Lima", "New York", "New York City", "21 May 1971", "1,234 km", "State of Palestine"]
+)
 TEXTS = st.sampled_from([answer for answer, _ in ANSWERS]) | st.lists(
     NAMES
-    | st.sampled_from(["not", "but", "no longer", "is", ",", ".", "formerly", "from", "to", "?", "neither", "nor"])
+    | st.sampled_from(
+        ["not", "but", "no longer", "is", ",", ".", "formerly", "from", "to", "?", "neither", "nor"]
+    )
 ).map(" ".join)
 
 
@@ -234,7 +250,9 @@ def test_time_is_linear_in_the_answer(part: str) -> None:
     assert time.process_time() - begun < 2
 
 
-@pytest.mark.parametrize("answer", ["1" * 20_000 + ".1.1", "a" + "\n" * 20_000 + "b", "1." * 20_000, "1 234 " * 5_000])
+@pytest.mark.parametrize(
+    "answer", ["1" * 20_000 + ".1.1", "a" + "\n" * 20_000 + "b", "1." * 20_000, "1 234 " * 5_000]
+)
 def test_no_answer_takes_long_to_judge(answer: str) -> None:
     begun = time.process_time()
     stated(answer, ["14 days"], ["5 km"])

@@ -14,7 +14,15 @@ from drike.errors import UsageError
 from drike.research.editors.catalog import InContextEditor
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import Fraction, RankAndCut, Threshold
-from drike.research.training.algorithm1 import RewardChannel, Rewards, Schedule, in_blocks, one_by_one, replayed, train
+from drike.research.training.algorithm1 import (
+    RewardChannel,
+    Rewards,
+    Schedule,
+    in_blocks,
+    one_by_one,
+    replayed,
+    train,
+)
 from tests.fakes.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
 from tests.fakes.scripted import LIKELY, UNLIKELY, ScriptedModel
 from tests.fakes.small import follows_the_fact
@@ -22,7 +30,9 @@ from tests.fakes.small import follows_the_fact
 pytestmark = pytest.mark.slow  # no command reaches what these test
 
 
-def channelled(channel: RewardChannel, rows: tuple[tuple[float, ...], ...], kept: int = 16) -> tuple[float, ...]:
+def channelled(
+    channel: RewardChannel, rows: tuple[tuple[float, ...], ...], kept: int = 16
+) -> tuple[float, ...]:
     rollout = rollout_of(CASE, kept)
     rewards = tuple(mean_of_aspects(CASE.probes, row) for row in rows)
     [(update, delivered)] = channel(rollout, Rewards(rewards, (True,) * len(rows), None, 0.0, rows))
@@ -61,21 +71,29 @@ def test_absent_aspects_weigh_nothing() -> None:
 def test_marginal_credit_adds_up_to_the_reward_of_the_longest_prefix() -> None:
     rewards = every_probe(MODEL)(rollout_of(CASE))
     [(_, credit)] = marginal()(rollout_of(CASE), rewards)
-    assert credit[0] == rewards.rewards[0] and math.fsum(credit) == pytest.approx(rewards.rewards[-1])
-    assert sum(value != 0 for value in credit[1:]) == 1, "only the retain that neighbours need is rewarded"
+    assert credit[0] == rewards.rewards[0] and math.fsum(credit) == pytest.approx(
+        rewards.rewards[-1]
+    )
+    assert sum(value != 0 for value in credit[1:]) == 1, (
+        "only the retain that neighbours need is rewarded"
+    )
 
 
 def test_marginal_credit_teaches_the_retain_that_neighbours_need() -> None:
     def rank_of_help(retriever: Retriever) -> float:
         places = []
         for candidates in POOL.candidates([case.edit for case in TEST]):
-            places += [j for j, retain in enumerate(retriever.rank(candidates).retains) if helps(retain)][:1]
+            places += [
+                j for j, retain in enumerate(retriever.rank(candidates).retains) if helps(retain)
+            ][:1]
         return sum(places) / len(places)
 
     retriever = Retriever(ENCODER, seed=3)
     before = rank_of_help(retriever)
     editor = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Fraction(1.0)))
-    for _ in train(editor, every_probe(MODEL), TRAIN, epochs=3, learning_rate=1e-3, channel=marginal()):
+    for _ in train(
+        editor, every_probe(MODEL), TRAIN, epochs=3, learning_rate=1e-3, channel=marginal()
+    ):
         pass
     assert rank_of_help(retriever) < 0.6 * before
 
@@ -83,10 +101,19 @@ def test_marginal_credit_teaches_the_retain_that_neighbours_need() -> None:
 def test_training_on_weighted_marginal_rewards_resumes_bit_for_bit_and_in_blocks() -> None:
     def learned(past: int, schedule: Schedule = one_by_one) -> tuple[torch.Tensor, list[object]]:
         retriever, reward = Retriever(ENCODER, seed=3), replayed(records[:past], every_probe(MODEL))
-        editor, channel = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold())), s_weighted(6, marginal())
+        editor, channel = (
+            InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold())),
+            s_weighted(6, marginal()),
+        )
         episodes = []
         for episode in train(
-            editor, reward, TRAIN[:6], epochs=3, learning_rate=1e-2, channel=channel, schedule=schedule
+            editor,
+            reward,
+            TRAIN[:6],
+            epochs=3,
+            learning_rate=1e-2,
+            channel=channel,
+            schedule=schedule,
         ):
             episodes.append((episode.order, episode.rewards, episode.probes, episode.budget))
             recorded.append(episode)
@@ -108,7 +135,9 @@ def test_a_soft_reward_is_the_margin_of_target_and_distractor() -> None:
     margin = (LIKELY - UNLIKELY) / (LIKELY + UNLIKELY)
     expected = [[margin if right > 0 else -margin for right in row] for row in hard.probes or ()]
     assert [list(row) for row in soft.probes] == [pytest.approx(row) for row in expected]
-    only_target = EditCase("0", CASE.edit, tuple(type(p)(p.aspect, p.query, p.target) for p in CASE.probes[:2]))
+    only_target = EditCase(
+        "0", CASE.edit, tuple(type(p)(p.aspect, p.query, p.target) for p in CASE.probes[:2])
+    )
     assert soft_probes(MODEL)(rollout_of(only_target)).rewards[0] == pytest.approx(2 * LIKELY - 1)
     with pytest.raises(UsageError, match="gives none"):
         soft_probes(ScriptedModel(follows_the_fact, scores=False))

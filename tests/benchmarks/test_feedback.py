@@ -63,7 +63,9 @@ def trained(
     retriever = Retriever(HashingEncoder(), form=form, seed=3)  # type: ignore[arg-type]
     episodes: list[Episode] = []
     updates: list[tuple[int, torch.Tensor]] = []
-    retriever.head.weight.register_hook(lambda gradient: updates.append((len(episodes), gradient.clone())))
+    retriever.head.weight.register_hook(
+        lambda gradient: updates.append((len(episodes), gradient.clone()))
+    )
     for episode in train(
         InContextEditor("DR-IKE", POOL, RankAndCut(retriever, budget or Threshold())),
         rewrite_reward(ScriptedModel(moody)), CASES,
@@ -99,10 +101,17 @@ def plain_loop(form: str, choice: str) -> tuple[list[tuple[object, ...]], Retrie
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("choice", ["top", "sample"])
-def test_training_without_delay_or_noise_equals_the_plain_loop_bit_for_bit(form: str, choice: str) -> None:
+def test_training_without_delay_or_noise_equals_the_plain_loop_bit_for_bit(
+    form: str, choice: str
+) -> None:
     expected, theirs = plain_loop(form, choice)
     rng = random.Random(0)
-    for channel in (at_once, late(0, EPISODES, rng), noisy(0.0, rng), late(0, EPISODES, rng, noisy(0, rng))):
+    for channel in (
+        at_once,
+        late(0, EPISODES, rng),
+        noisy(0.0, rng),
+        late(0, EPISODES, rng, noisy(0, rng)),
+    ):
         ours = Retriever(HashingEncoder(), form=form, seed=3)  # type: ignore[arg-type]
         editor = InContextEditor("DR-IKE", POOL, RankAndCut(ours, Threshold()))
         episodes = list(
@@ -120,7 +129,9 @@ def test_training_without_delay_or_noise_equals_the_plain_loop_bit_for_bit(form:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("delay", [1, 7, 10**9])
-def test_late_rewards_on_a_constant_policy_make_the_same_updates_later(form: str, delay: int) -> None:
+def test_late_rewards_on_a_constant_policy_make_the_same_updates_later(
+    form: str, delay: int
+) -> None:
     constant = {"form": form, "budget": Fraction(0.5), "rate": 0.0}
     at_once, _, now = trained(**constant)  # type: ignore[arg-type]
     delayed, _, later = trained(delay, **constant)  # type: ignore[arg-type]
@@ -139,15 +150,17 @@ def test_rewards_delayed_to_the_end_leave_every_episode_untrained() -> None:
     assert keys(updates) == keys(at_decision), (
         "gradients are those of the policy that acted, though theta has changed since"
     )
-    assert late[-1].budget != Threshold() and not torch.equal(ours.head.weight, theirs.head.weight), (
-        "the updates must change the head"
-    )
+    assert late[-1].budget != Threshold() and not torch.equal(
+        ours.head.weight, theirs.head.weight
+    ), "the updates must change the head"
 
 
 def test_delay_and_noise_are_reproducible_and_records_keep_the_true_rewards() -> None:
     once, one, _ = trained(delay=5, noise=0.2)
     again, other, _ = trained(delay=5, noise=0.2)
-    assert [(e.order, e.rewards, e.budget) for e in once] == [(e.order, e.rewards, e.budget) for e in again]
+    assert [(e.order, e.rewards, e.budget) for e in once] == [
+        (e.order, e.rewards, e.budget) for e in again
+    ]
     assert torch.equal(one.head.weight, other.head.weight)
     silent, _, _ = trained(noise=1.0, rate=0.0, budget=Fraction(1.0))
     plain, _, _ = trained(rate=0.0, budget=Fraction(1.0))
@@ -161,7 +174,17 @@ def test_always_flipped_rewards_teach_the_opposite() -> None:
 
 
 def numbered(number: int) -> Rollout:
-    return Rollout((0,), (1.0,), torch.zeros(1), 1, 1, editor=SHOWING, case=CASES[0], pool=CANDIDATES, number=number)
+    return Rollout(
+        (0,),
+        (1.0,),
+        torch.zeros(1),
+        1,
+        1,
+        editor=SHOWING,
+        case=CASES[0],
+        pool=CANDIDATES,
+        number=number,
+    )
 
 
 def rewards_of(rewards: tuple[float, ...]) -> Rewards:
@@ -180,7 +203,9 @@ def delays(channel: RewardChannel, episodes: int, rewards: tuple[float, ...] = (
 
 
 @given(st.integers(0, 9), st.integers(1, 60), st.integers(0, 99))
-def test_an_update_arrives_within_its_delay_and_never_after_the_end(delay: int, episodes: int, seed: int) -> None:
+def test_an_update_arrives_within_its_delay_and_never_after_the_end(
+    delay: int, episodes: int, seed: int
+) -> None:
     found = delays(late(delay, episodes, random.Random(seed)), episodes)
     assert all(0 <= by <= delay for by in found)
 
@@ -190,7 +215,11 @@ def test_delays_are_uniform_and_noise_flips_its_share_of_rewards() -> None:
     counts = Counter(delays(late(3, 4000, rng), 4000))
     assert {by for by, count in counts.items() if 850 < count < 1150} == {0, 1, 2, 3}
     channel = noisy(0.25, rng)
-    flipped = sum(rewards.count(-1) for _ in range(4000) for _, rewards in channel(numbered(0), rewards_of((1.0,) * 4)))
+    flipped = sum(
+        rewards.count(-1)
+        for _ in range(4000)
+        for _, rewards in channel(numbered(0), rewards_of((1.0,) * 4))
+    )
     assert 0.23 < flipped / 16000 < 0.27
 
 

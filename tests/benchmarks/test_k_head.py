@@ -10,7 +10,10 @@ from drike.edits.edit import Aspect
 
 pytestmark = pytest.mark.slow  # no command reaches what these test
 
-MASKS = {Aspect.REWRITE: torch.tensor([True, False]), Aspect.NEIGHBORHOOD: torch.tensor([False, True])}
+MASKS = {
+    Aspect.REWRITE: torch.tensor([True, False]),
+    Aspect.NEIGHBORHOOD: torch.tensor([False, True]),
+}
 
 
 def test_the_loss_is_small_where_every_mix_is_predicted_and_favours_the_weaker_aspect() -> None:

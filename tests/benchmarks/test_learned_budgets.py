@@ -25,13 +25,21 @@ from drike.research.editors.catalog import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
-from drike.research.training.algorithm1 import Choose, Episode, in_blocks, rewrite_reward, top, train
+from drike.research.training.algorithm1 import (
+    Choose,
+    Episode,
+    in_blocks,
+    rewrite_reward,
+    top,
+    train,
+)
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, capital
 
 pytestmark = pytest.mark.slow
 SOME = [  # of the four kinds, which learn alike
-    pytest.param(kind, marks=pytest.mark.slow) if kind in ("scores-query", "query") else kind for kind in KINDS
+    pytest.param(kind, marks=pytest.mark.slow) if kind in ("scores-query", "query") else kind
+    for kind in KINDS
 ]
 
 
@@ -82,7 +90,9 @@ def test_a_controller_with_any_weights_keeps_between_1_and_max_shots(
 
 
 @given(kinds, probabilities, rewards, st.integers(0, 50))
-def test_after_leaves_the_old_controller_unchanged(kind: str, probs: list[float], earned: list[int], seed: int) -> None:
+def test_after_leaves_the_old_controller_unchanged(
+    kind: str, probs: list[float], earned: list[int], seed: int
+) -> None:
     controller, candidates = shaken(kind, seed), POOLS[0]
     weights, moments, sigma = (
         controller.weights.clone(), controller.moments.clone(), controller.sigma_for(probs, candidates),
@@ -126,7 +136,10 @@ def test_the_bracket_starts_at_the_sigma_threshold_learns_from_this_episode_alon
         return
     falls = [j for j in range(1, len(earned)) if earned[j - 1] > 0 > earned[j]]
     asked = falls[0] if falls else len(earned)
-    for sigma in (low, math.nextafter(high, low)):  # the two ends: between neighbours in floating point is nothing
+    for sigma in (
+        low,
+        math.nextafter(high, low),
+    ):  # the two ends: between neighbours in floating point is nothing
         kept = sum(p > sigma for p in probs[: len(earned)])
         assert kept == asked, "keep all retains before the first drop and none after it"
 
@@ -156,7 +169,11 @@ def test_the_controllers_adam_matches_torch() -> None:
         low, high = bracket(probs, earned)
         sigma = math.exp(log_sigma.item())
         if sigma < low or sigma >= high:
-            loss = 0.95 * (math.log(low) - log_sigma) if sigma < low else 0.05 * (log_sigma - math.log(high))
+            loss = (
+                0.95 * (math.log(low) - log_sigma)
+                if sigma < low
+                else 0.05 * (log_sigma - math.log(high))
+            )
             optimizer.zero_grad()
             loss.backward()
             optimizer.param_groups[0]["lr"] = 0.01 / (1 + ours.steps / 25) ** 0.5
@@ -174,15 +191,22 @@ def test_each_controller_kind_depends_only_on_its_inputs() -> None:
     flat, steep = [1 / 16] * 16, [0.5, *[0.5 / 15] * 15]
     one, two = POOLS[0], POOLS[1]
     other_context = DemonstrationSet(one.edit, two.demonstrations, one.similarities)
-    assert {kind for kind in KINDS if sigma(kind, flat, one) != sigma(kind, steep, one)} == {"scores", "scores-query"}
-    assert {kind for kind in KINDS if sigma(kind, flat, one) == sigma(kind, flat, two)} == {"scores"}
+    assert {kind for kind in KINDS if sigma(kind, flat, one) != sigma(kind, steep, one)} == {
+        "scores",
+        "scores-query",
+    }
+    assert {kind for kind in KINDS if sigma(kind, flat, one) == sigma(kind, flat, two)} == {
+        "scores"
+    }
     assert sigma("query", flat, one) == sigma("query", flat, other_context)
     assert sigma("query-context", flat, one) != sigma("query-context", flat, other_context)
 
 
 def test_no_controller_reads_the_true_object() -> None:
     flat, known, edit = [1 / 16] * 16, POOLS[0], POOLS[0].edit
-    hidden = replace(known, edit=Edit(edit.query, edit.target_new, None, edit.subject, edit.relation))
+    hidden = replace(
+        known, edit=Edit(edit.query, edit.target_new, None, edit.subject, edit.relation)
+    )
     assert all(sigma(kind, flat, known) == sigma(kind, flat, hidden) for kind in KINDS)
 
 
@@ -191,7 +215,9 @@ def test_initial_weights_follow_the_seed_and_leave_global_seeds_alone() -> None:
     before = torch.random.get_rng_state()
     first, again, other = (untrained("query", ENCODER, seed=seed) for seed in (5, 5, 6))
     assert torch.equal(before, torch.random.get_rng_state())
-    assert torch.equal(first.weights, again.weights) and not torch.equal(first.weights, other.weights)
+    assert torch.equal(first.weights, again.weights) and not torch.equal(
+        first.weights, other.weights
+    )
 
 
 REFUSED: list[tuple[str, Callable[[Controller], object]]] = [
@@ -209,7 +235,9 @@ REFUSED: list[tuple[str, Callable[[Controller], object]]] = [
 
 
 @pytest.mark.parametrize(("message", "make"), REFUSED)
-def test_invalid_controllers_are_refused(message: str, make: Callable[[Controller], object]) -> None:
+def test_invalid_controllers_are_refused(
+    message: str, make: Callable[[Controller], object]
+) -> None:
     with pytest.raises(ValueError, match=message):
         make(untrained("scores", ENCODER))
 
@@ -219,7 +247,11 @@ def test_invalid_controllers_are_refused(message: str, make: Callable[[Controlle
 
 def shown(prompt: str) -> int:
     """Count the retains in a prompt; only they answer with an old object."""
-    return sum(line.rpartition(" ")[2].startswith("Old") for line in prompt.splitlines() if line.startswith("Prompt: "))
+    return sum(
+        line.rpartition(" ")[2].startswith("Old")
+        for line in prompt.splitlines()
+        if line.startswith("Prompt: ")
+    )
 
 
 def right(prompt: str) -> str:
@@ -257,7 +289,9 @@ def run(
         InContextEditor("DR-IKE", POOL, RankAndCut(sharp(), budget)),
         (stopped_at_flip if stop_on_flip else rewrite_reward)(model),
     )
-    return list(train(editor, reward, CAPITALS[:20], epochs=epochs, learning_rate=head, choose=choose))
+    return list(
+        train(editor, reward, CAPITALS[:20], epochs=epochs, learning_rate=head, choose=choose)
+    )
 
 
 @functools.cache
@@ -267,10 +301,16 @@ def broken_after(m: int, kind: str) -> list[Episode]:
 
 
 @pytest.mark.parametrize("kind", SOME)
-@pytest.mark.parametrize("m", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(8, marks=pytest.mark.slow)])
-def test_a_controller_learns_to_keep_about_m_retains_if_more_break_the_answer(kind: str, m: int) -> None:
+@pytest.mark.parametrize(
+    "m", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(8, marks=pytest.mark.slow)]
+)
+def test_a_controller_learns_to_keep_about_m_retains_if_more_break_the_answer(
+    kind: str, m: int
+) -> None:
     episodes = broken_after(m, kind)
-    assert any(episode.kept > m for episode in episodes[:20]), "the untrained controller must keep more than m"
+    assert any(episode.kept > m for episode in episodes[:20]), (
+        "the untrained controller must keep more than m"
+    )
     last = episodes[-40:]
     assert m - 2.5 <= fmean(episode.kept for episode in last) <= m + 0.2
     assert fmean(episode.success for episode in last) >= 0.9  # the quantile is .95
@@ -279,7 +319,10 @@ def test_a_controller_learns_to_keep_about_m_retains_if_more_break_the_answer(ki
 @pytest.mark.parametrize("kind", SOME)
 def test_a_controller_keeps_more_and_more_if_nothing_breaks_the_answer(kind: str) -> None:
     episodes = run(ScriptedModel(right), untrained(kind, ENCODER), epochs=20)
-    sigmas = [fmean(episode.sigma or 0.0 for episode in episodes[start : start + 20]) for start in range(0, 400, 20)]
+    sigmas = [
+        fmean(episode.sigma or 0.0 for episode in episodes[start : start + 20])
+        for start in range(0, 400, 20)
+    ]
     assert all(later <= earlier for earlier, later in itertools.pairwise(sigmas))
     assert fmean(e.kept for e in episodes[:20]) + 1 < fmean(e.kept for e in episodes[-20:]) > 14
 
@@ -293,7 +336,8 @@ def test_a_uniform_policy_keeps_everything_from_the_start_if_nothing_breaks(kind
 
 
 @pytest.mark.parametrize(
-    "kind", ["query", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "query")]
+    "kind",
+    ["query", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "query")],
 )
 def test_a_controller_that_became_too_strict_recovers(kind: str) -> None:
     """At first every second retain breaks the answer; later nothing does."""
@@ -322,7 +366,9 @@ def test_only_a_query_controller_separates_two_kinds_of_edits() -> None:
     cases = [capital(i, relation="mayor" if i % 2 else "capital") for i in range(20)]
     budget: Budget = untrained("query", ENCODER)
     editor = InContextEditor("DR-IKE", POOL, RankAndCut(sharp(), budget))
-    for episode in train(editor, rewrite_reward(ScriptedModel(rule)), cases, epochs=40, learning_rate=0):
+    for episode in train(
+        editor, rewrite_reward(ScriptedModel(rule)), cases, epochs=40, learning_rate=0
+    ):
         budget = episode.budget
     kept = {"mayor": [], "capital": []}  # type: ignore[var-annotated]
     ranker = sharp()
@@ -336,11 +382,15 @@ def test_a_higher_quantile_keeps_fewer() -> None:
     """The number of retains that breaks the answer differs between edits."""
 
     def rule(prompt: str) -> str:
-        return right(prompt) if shown(prompt) <= 1 + int(right(prompt)[-1]) * 3 else "nothing"  # New0 to New4
+        return (
+            right(prompt) if shown(prompt) <= 1 + int(right(prompt)[-1]) * 3 else "nothing"
+        )  # New0 to New4
 
     kept = {}
     for quantile in (0.5, 0.95):
-        episodes = run(ScriptedModel(rule), untrained("scores", ENCODER, quantile=quantile), epochs=20)
+        episodes = run(
+            ScriptedModel(rule), untrained("scores", ENCODER, quantile=quantile), epochs=20
+        )
         kept[quantile] = fmean(episode.kept for episode in episodes[-40:])
     assert kept[0.95] + 1.5 < kept[0.5]
 
@@ -368,7 +418,8 @@ def test_training_a_controller_is_reproducible() -> None:
         return right(prompt) if len(prompt) % 3 else "nothing"
 
     first, again = (
-        run(ScriptedModel(rule), untrained("query-context", ENCODER), epochs=3, head=1e-3) for _ in range(2)
+        run(ScriptedModel(rule), untrained("query-context", ENCODER), epochs=3, head=1e-3)
+        for _ in range(2)
     )
     assert [(e.rewards, e.sigma) for e in first] == [(e.rewards, e.sigma) for e in again]
 
@@ -393,8 +444,12 @@ def test_a_learned_budget_does_not_depend_on_threads(kind: str) -> None:
     def weights_with(threads: int) -> torch.Tensor:
         model, start = ScriptedModel(moody, calls_at_once=threads), untrained(kind, ENCODER)
         editor = InContextEditor("DR-IKE", POOL, RankAndCut(Retriever(ENCODER), start))
-        *_, last = train(editor, rewrite_reward(model), CAPITALS[:8], epochs=2, schedule=in_blocks(4, threads))
-        assert isinstance(last.budget, Controller) and not torch.equal(last.budget.weights, start.weights)
+        *_, last = train(
+            editor, rewrite_reward(model), CAPITALS[:8], epochs=2, schedule=in_blocks(4, threads)
+        )
+        assert isinstance(last.budget, Controller) and not torch.equal(
+            last.budget.weights, start.weights
+        )
         return last.budget.weights
 
     assert torch.equal(weights_with(1), weights_with(4))

@@ -50,11 +50,18 @@ FOUNDER = {
 def row(edit: Mapping[str, Any], place: int, post: int = 1) -> dict[str, Any]:
     """A row as published. post: the verdict on every answer after the edit but that on the same subject."""
     without, after, verdict = edit["same_answers"]
-    asked: dict[str, Any] = {key: edit[key] for key in ("subject", "prompt", "target_new", "rephrase_prompt")}
+    asked: dict[str, Any] = {
+        key: edit[key] for key in ("subject", "prompt", "target_new", "rephrase_prompt")
+    }
     asked["locality"] = {"locality": {"prompt": edit["same"]}}
     pre: dict[str, Any] = {"edit_acc": [0], "edit_output": [edit["old"]], "rephrase_acc": [0]}
     pre |= {"rephrase_output": [edit["old"]], "locality": {"locality_output": [without]}}
-    new: dict[str, Any] = {"edit_acc": [post], "edit_output": ["x"], "rephrase_acc": [post], "rephrase_output": ["x"]}
+    new: dict[str, Any] = {
+        "edit_acc": [post],
+        "edit_output": ["x"],
+        "rephrase_acc": [post],
+        "rephrase_output": ["x"],
+    }
     new["locality"] = {"locality_acc": [verdict], "locality_output": [after]}
     for group, (name, truth) in GROUPS.items():
         asked[group] = {name: {"prompt": f"{name} {edit['prompt']}", "ground_truth": truth}}
@@ -69,7 +76,10 @@ def hops(edit: Mapping[str, Any], place: int) -> dict[str, Any]:
         asked = {"prompt": f"{n} steps from {edit['prompt']}", "ground_truth": "there"}
         made["requested_edit"][f"questions_{n}hop"] = {f"{n}hop": asked}
         for side, verdict in (("pre", 0), ("post", 1)):
-            made[side][f"questions_{n}hop"] = {f"{n}hop_acc": [verdict], f"{n}hop_output": ["there"]}
+            made[side][f"questions_{n}hop"] = {
+                f"{n}hop_acc": [verdict],
+                f"{n}hop_output": ["there"],
+            }
     return made
 
 
@@ -94,25 +104,37 @@ def folder(tmp_path: Path) -> Path:
     write(answers / f"{TOPIC}_ROME.json", [row(edit, i, post=0) for i, edit in enumerate(both)])
     write(answers / "rivers_ICL.json", [row(RIVER, 0)])
     write(tmp_path / "hallu_edit_multi_hop" / MODEL / f"{TOPIC}_ICL.json", [hops(RIVER, 0)])
-    write(tmp_path / "hallu_edit_multi_turn" / f"{MODEL}_multi_turn" / f"{TOPIC}_ICL_yes.json", [turns(RIVER, 0)])
+    write(
+        tmp_path / "hallu_edit_multi_turn" / f"{MODEL}_multi_turn" / f"{TOPIC}_ICL_yes.json",
+        [turns(RIVER, 0)],
+    )
     return tmp_path
 
 
 def test_the_published_form_is_read(folder: Path) -> None:
     assert recorded.models(folder) == [MODEL]
     river, founder, again = recorded.recorded_edits(folder, MODEL)
-    assert river.record == EditRecord("Quillmere", "What is the river of Quillmere?", "Tarn", "Ouse")
+    assert river.record == EditRecord(
+        "Quillmere", "What is the river of Quillmere?", "Tarn", "Ouse"
+    )
     kinds = [question.kind for question in river.questions]
     assert kinds == [*benchmark.ASKED, "pushback 0", "pushback 1", "pushback 2"]
     assert [question.kind for question in founder.questions] == list(benchmark.ASKED[:7])
     by_kind = {question.kind: question for question in river.questions}
     assert by_kind["same_subject"].without == Answer("Ada Voss", right=True)
     assert by_kind["same_subject"].with_fact == Answer("Tarn", right=False)
-    assert by_kind["rewrite"].edited == {"ROME": Answer("x", right=False)} and by_kind["rewrite"].target == "Tarn"
+    assert (
+        by_kind["rewrite"].edited == {"ROME": Answer("x", right=False)}
+        and by_kind["rewrite"].target == "Tarn"
+    )
     assert by_kind["no"].target == "No" and by_kind["4 hops"].target == "there"
     assert [by_kind[f"pushback {n}"].with_fact.right for n in range(3)] == [True, False, True]
     versions, ids = recorded.stored((river, founder, again))
-    assert [version.record for version in versions] == [river.record, founder.record] and ids == [1, 2, 1]
+    assert [version.record for version in versions] == [river.record, founder.record] and ids == [
+        1,
+        2,
+        1,
+    ]
     assert recorded.recorded_edits(folder, MODEL, ["rivers"]) == (again,)
 
 
@@ -143,10 +165,22 @@ def _fewer(rows: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     ("method", "damage", "message"),
     [
-        ("ICL", _without_verdict, r"ICL.json, row 1 \(case_id 1\): field post.rephrase_acc is missing; "),
-        ("ICL", _odd_verdict, r"row 1 .* post.locality.locality_acc must be \[0\] or \[1\]; correct"),
+        (
+            "ICL",
+            _without_verdict,
+            r"ICL.json, row 1 \(case_id 1\): field post.rephrase_acc is missing; ",
+        ),
+        (
+            "ICL",
+            _odd_verdict,
+            r"row 1 .* post.locality.locality_acc must be \[0\] or \[1\]; correct",
+        ),
         ("ICL", _no_answer, r"row 1 .* pre.edit_output must be a list of one text; correct"),
-        ("ROME", _other_edit, r"ROME.json, row 0 .* requested_edit is not that of the same row of places_town_ICL"),
+        (
+            "ROME",
+            _other_edit,
+            r"ROME.json, row 0 .* requested_edit is not that of the same row of places_town_ICL",
+        ),
         ("ROME", _fewer, r"ROME.json has 1 rows, places_town_ICL.json 2: fetch"),
         ("ICL", _blank, r"row 1 .* requested_edit.target_new is blank; correct"),
     ],
@@ -174,7 +208,10 @@ def test_missing_models_topics_and_results_are_named(folder: Path, tmp_path: Pat
 
 
 def test_a_clean_answer_does_not_state_the_new_object() -> None:
-    tarn, other = Answer("It is the river Tarn, indeed", right=False), Answer("Tarnished", right=True)
+    tarn, other = (
+        Answer("It is the river Tarn, indeed", right=False),
+        Answer("Tarnished", right=True),
+    )
     assert recorded.states(tarn.text, "the Tarn") and not recorded.states(other.text, "Tarn")
     assert not recorded.clean(tarn, other, "Tarn") and recorded.clean(other, tarn, "Tarn")
     assert recorded.clean(tarn, tarn, "Tarn")  # it says so without the edit
@@ -211,11 +248,23 @@ def test_a_gate_gets_the_answers_that_its_choice_would_have_got(folder: Path) ->
     matched = benchmark.matches(recording, decided)
     assert matched[0, "rewrite"] == benchmark.Matched(own=True, others=0)
     assert matched[0, "paraphrase"] == benchmark.Matched(own=False, others=1)
-    assert matched[0, "same_subject"] == matched[1, "rewrite"] == benchmark.Matched(own=True, others=1)
+    assert (
+        matched[0, "same_subject"] == matched[1, "rewrite"] == benchmark.Matched(own=True, others=1)
+    )
     editor = benchmark.of_gate("listed", recording, decided)
     assert editor.answers[0, "paraphrase"] is None
-    values = {name: share.value for name, share in benchmark.estimates(benchmark.counts(recording, editor)).items()}
-    expected = {"rewrite": 1, "paraphrase": 0.5, "same_subject": 0.5, "clean": 0.5, "yes": 0, "2 hops": 0}
+    values = {
+        name: share.value
+        for name, share in benchmark.estimates(benchmark.counts(recording, editor)).items()
+    }
+    expected = {
+        "rewrite": 1,
+        "paraphrase": 0.5,
+        "same_subject": 0.5,
+        "clean": 0.5,
+        "yes": 0,
+        "2 hops": 0,
+    }
     assert {name: values[name] for name in expected} == expected
     assert values["S clean"] == pytest.approx(float(harmonic_mean([1, 0.5, 0.5])))
     [table] = benchmark.bound_rows(recording, {"listed": decided}).rows
@@ -226,7 +275,9 @@ def test_where_only_another_edit_matches_an_answer_is_kept_or_lost(folder: Path)
     recording = opened(folder)
     decided = benchmark.decisions(Listed({FOUNDED: (2,), FOUNDER["same"]: (1,)}), recording)
     editor = benchmark.of_gate("listed", recording, decided)
-    kept, lost = (benchmark.counts(recording, editor, lost=way).sum(axis=0) for way in (False, True))
+    kept, lost = (
+        benchmark.counts(recording, editor, lost=way).sum(axis=0) for way in (False, True)
+    )
     place = benchmark.KINDS.index
     assert kept[place("same_subject")].tolist() == kept[place("clean")].tolist() == [2, 2]
     assert lost[place("same_subject")].tolist() == lost[place("clean")].tolist() == [0, 2]
@@ -236,8 +287,17 @@ def test_where_only_another_edit_matches_an_answer_is_kept_or_lost(folder: Path)
 def test_the_table_has_every_editor_and_its_bounds(folder: Path) -> None:
     recording = opened(folder)
     rows = benchmark.editors(recording, {"never": benchmark.decisions(Listed({}), recording)})
-    shares = {editor.name: benchmark.estimates(benchmark.counts(recording, editor)) for editor in rows}
-    names = ("unedited", "ROME", "fact always in the prompt", "never", "perfect gate", "the better of both answers")
+    shares = {
+        editor.name: benchmark.estimates(benchmark.counts(recording, editor)) for editor in rows
+    }
+    names = (
+        "unedited",
+        "ROME",
+        "fact always in the prompt",
+        "never",
+        "perfect gate",
+        "the better of both answers",
+    )
     assert tuple(shares) == names
     quality = ("rewrite", "same_subject", "clean", "2 hops", "S unchanged")
     values = {name: [shares[name][part].value for part in quality] for name in names}
@@ -248,12 +308,18 @@ def test_the_table_has_every_editor_and_its_bounds(folder: Path) -> None:
 
 
 def test_a_policy_learns_from_recorded_answers_when_the_fact_helps() -> None:
-    version = recorded.stored([recorded.RecordedEdit("", "", EditRecord("Peru", "Peru is", "Oslo"), ())])[0][0]
+    version = recorded.stored(
+        [recorded.RecordedEdit("", "", EditRecord("Peru", "Peru is", "Oslo"), ())]
+    )[0][0]
     near = np.linspace(0, 1, 400)
-    candidates = tuple(Candidate(version, 0.5, "Peru", {"masked": value, "whole": 1 - value}) for value in near)
+    candidates = tuple(
+        Candidate(version, 0.5, "Peru", {"masked": value, "whole": 1 - value}) for value in near
+    )
     helps = np.stack([near < 0.6, near >= 0.6], axis=1).astype(float)
     unconsidered = [described(None, "Who is it?", version)] * 20
-    learned = Learned((*candidates, *unconsidered), np.vstack([helps, [[0, 1]] * 20]), np.arange(420) % 2)
+    learned = Learned(
+        (*candidates, *unconsidered), np.vstack([helps, [[0, 1]] * 20]), np.arange(420) % 2
+    )
     for estimator, of_question in ((exact, True), (reinforced, True), (exact, False)):
         policy = trained(learned, HashingEncoder(), estimator, of_question=of_question)
         stated = logits(policy, learned.candidates) >= 0
@@ -262,10 +328,14 @@ def test_a_policy_learns_from_recorded_answers_when_the_fact_helps() -> None:
 
 
 def test_a_question_is_described_by_its_form_and_what_it_names() -> None:
-    version = recorded.stored([recorded.RecordedEdit("", "", EditRecord("Peru", "Peru is", "Oslo"), ())])[0][0]
+    version = recorded.stored(
+        [recorded.RecordedEdit("", "", EditRecord("Peru", "Peru is", "Oslo"), ())]
+    )[0][0]
 
     def own(question: str) -> list[float]:
-        features = described(Candidate(version, 0.5, "Peru", {"masked": 0.25}), question, version).features
+        features = described(
+            Candidate(version, 0.5, "Peru", {"masked": 0.25}), question, version
+        ).features
         assert features["masked"] == 0.25
         return [round(features[name], 2) for name in OF_QUESTION]
 
@@ -274,10 +344,18 @@ def test_a_question_is_described_by_its_form_and_what_it_names() -> None:
 
 
 def test_other_thresholds_need_no_second_decision() -> None:
-    edits = [EditRecord("Peru", f"The {what} of Peru is", "Oslo") for what in ("capital", "currency", "president")]
+    edits = [
+        EditRecord("Peru", f"The {what} of Peru is", "Oslo")
+        for what in ("capital", "currency", "president")
+    ]
     versions = recorded.stored([recorded.RecordedEdit("", "", record, ()) for record in edits])[0]
     index = EditIndex.of(versions, HashingEncoder())
-    for query in ("What is the capital of Peru?", "Peru?", "Who rules Peru, and what is its currency?", "Chile?"):
+    for query in (
+        "What is the capital of Peru?",
+        "Peru?",
+        "Who rules Peru, and what is its currency?",
+        "Chile?",
+    ):
         default = GATE.decide(query, index)
         for threshold in (0.001, 0.1, 0.5, 0.99):
             expected = replace(GATE, threshold=threshold).decide(query, index).matched
@@ -331,22 +409,32 @@ def test_all_tables_are_printed(
     assert f"{FOUNDED} [Tarn] Ada Voss -> Tarn  <- states it" in printed
 
 
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="HalluEditBench's published results are not on this machine")
+@pytest.mark.skipif(
+    not PUBLISHED.is_dir(), reason="HalluEditBench's published results are not on this machine"
+)
 def test_the_published_results_are_read_as_their_files_have_them() -> None:
     model, topic = "llama_2_7b_chat_hf", "art_sculpture"
     edits = recorded.recorded_edits(PUBLISHED, model, [topic])
     raw = {
-        name: json.loads((PUBLISHED / "hallu_edit" / model / f"{topic}_{name}.json").read_text("utf-8"))
+        name: json.loads(
+            (PUBLISHED / "hallu_edit" / model / f"{topic}_{name}.json").read_text("utf-8")
+        )
         for name in ("ICL", "ROME")
     }
     assert len(edits) == len(raw["ICL"]) == 100
     by_kind = [{question.kind: question for question in edit.questions} for edit in edits]
     assert all(set(benchmark.ASKED) < set(kinds) for kinds in by_kind)
-    for kind, *path in (("paraphrase", "rephrase_acc"), ("same_subject", "locality", "locality_acc")):
+    for kind, *path in (
+        ("paraphrase", "rephrase_acc"),
+        ("same_subject", "locality", "locality_acc"),
+    ):
         for name, answers in raw.items():
             verdicts = [deepcopy(row["post"]) for row in answers]
             for key in path:
                 verdicts = [verdict[key] for verdict in verdicts]
-            chosen = (of_edit[kind].with_fact if name == "ICL" else of_edit[kind].edited[name] for of_edit in by_kind)
+            chosen = (
+                of_edit[kind].with_fact if name == "ICL" else of_edit[kind].edited[name]
+                for of_edit in by_kind
+            )
             assert [[int(answer.right)] for answer in chosen] == verdicts
     assert all(restated(edit.record) for edit in edits)

@@ -20,7 +20,11 @@ from drike.research.evaluation.evaluate import evaluate
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, PERU, SHOWING, old_object
 
-SURE, WRONG, OTHER = "Are you sure? The capital of Peru is", "That is wrong.", "The capital of Chile is"
+SURE, WRONG, OTHER = (
+    "Are you sure? The capital of Peru is",
+    "That is wrong.",
+    "The capital of Chile is",
+)
 FACT = "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is"
 
 
@@ -28,7 +32,9 @@ def turns(*said: str) -> tuple[str, ...]:
     return Restated(FactPrompt()).later_turns([PERU], PERU.query, said)
 
 
-def test_behind_each_challenge_stand_the_facts_and_the_question_whether_or_not_it_is_repeated() -> None:
+def test_behind_each_challenge_stand_the_facts_and_the_question_whether_or_not_it_is_repeated() -> (
+    None
+):
     assert turns(SURE, WRONG) == (f"{SURE}\n{FACT}", f"{WRONG}\n{FACT}")
 
 
@@ -54,12 +60,17 @@ def test_behind_a_gate_nothing_is_restated_where_no_edit_was_stated() -> None:
 
 
 @pytest.mark.parametrize("further", [Unedited(), NEW_FACTS])
-def test_an_earlier_turn_is_written_the_same_however_the_conversation_goes_on(further: Editor) -> None:
+def test_an_earlier_turn_is_written_the_same_however_the_conversation_goes_on(
+    further: Editor,
+) -> None:
     rng, editor = random.Random(0), Restated(FactPrompt(), further=further)
     for _ in range(200):
         said = rng.choices([SURE, WRONG, OTHER, PERU.query, "And why?"], k=rng.randrange(1, 12))
         written = editor.later_turns([PERU], PERU.query, said)
-        assert all(text.startswith(turn) or text.endswith(turn) for text, turn in zip(written, said, strict=True))
+        assert all(
+            text.startswith(turn) or text.endswith(turn)
+            for text, turn in zip(written, said, strict=True)
+        )
         end = rng.randrange(len(said))
         assert editor.later_turns([PERU], PERU.query, said[:end]) == written[:end]
 
@@ -67,11 +78,18 @@ def test_an_earlier_turn_is_written_the_same_however_the_conversation_goes_on(fu
 def forgets(prompt: str) -> str:
     """Answer by the fact right before the question; a fact of an earlier turn is forgotten."""
     *_, before, question = ["", *prompt.splitlines()]
-    return before.rstrip(".").split()[-1] if before.startswith(("New Fact", "Imagine")) else old_object(question)
+    return (
+        before.rstrip(".").split()[-1]
+        if before.startswith(("New Fact", "Imagine"))
+        else old_object(question)
+    )
 
 
 def share(editor: Editor, *, times: int, name: str | None = None) -> float:
-    cases = [EditCase(case.case_id, case.edit, case.probes, (challenged_often(case, times),)) for case in CAPITALS[:6]]
+    cases = [
+        EditCase(case.case_id, case.edit, case.probes, (challenged_often(case, times),))
+        for case in CAPITALS[:6]
+    ]
     outcomes = list(evaluate(editor, ScriptedModel(forgets), as_written(editor, cases)))
     assert {outcome.editor for outcome in outcomes} == {name or editor.name}
     right = [outcome.correct for outcome in outcomes if outcome.aspect is Aspect.PUSHBACK]
@@ -79,10 +97,14 @@ def share(editor: Editor, *, times: int, name: str | None = None) -> float:
 
 
 @pytest.mark.parametrize("times", [1, 3, 5, 10])
-def test_an_edit_that_a_challenge_makes_the_model_forget_stands_where_its_facts_are_restated(times: int) -> None:
+def test_an_edit_that_a_challenge_makes_the_model_forget_stands_where_its_facts_are_restated(
+    times: int,
+) -> None:
     assert share(FactPrompt(), times=times) == 0
     assert share(Restated(FactPrompt()), times=times, name="FactPrompt, restated") == 1
-    assert share(Restated(FactPrompt(), FactPrompt()), times=times, name="FactPrompt, restated") == 1
+    assert (
+        share(Restated(FactPrompt(), FactPrompt()), times=times, name="FactPrompt, restated") == 1
+    )
 
 
 def test_questions_that_are_not_challenged_have_the_same_prompts() -> None:
@@ -94,7 +116,9 @@ def test_questions_that_are_not_challenged_have_the_same_prompts() -> None:
     case = CAPITALS[0]
     probe = Probe(Aspect.PUSHBACK, case.edit.query, case.edit.target_new, challenges=(SURE,))
     model = ScriptedModel(forgets)
-    *_, outcome = evaluate(editor, model, as_written(editor, [EditCase("0", case.edit, case.probes, (probe,))]))
+    *_, outcome = evaluate(
+        editor, model, as_written(editor, [EditCase("0", case.edit, case.probes, (probe,))])
+    )
     assert outcome.calls == 2 and outcome.query.startswith(f"{case.edit.query}\n{SURE}\n")
     assert model.prompts[-1].endswith(f"{SURE}\n{NEW_FACTS.prompts(edits, queries)[0].text}")
 

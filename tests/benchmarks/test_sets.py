@@ -75,12 +75,16 @@ def test_the_probabilities_of_all_sets_add_up_to_one_and_are_those_of_the_draws(
 
 
 @pytest.mark.parametrize("draw", DRAWS)
-def test_the_baseline_leaves_the_expected_gradient_as_that_of_the_expected_reward(draw: Draw) -> None:
+def test_the_baseline_leaves_the_expected_gradient_as_that_of_the_expected_reward(
+    draw: Draw,
+) -> None:
     policy = SubsetPolicy(ENCODER, draw)
     z = scores(3)[None].requires_grad_()
     sets = outcomes(draw, 3)
     chances = [draw.log_prob(z[0], one).exp() for one in sets]
-    [exact] = torch.autograd.grad(torch.stack([p * reward(one) for p, one in zip(chances, sets, strict=True)]).sum(), z)
+    [exact] = torch.autograd.grad(
+        torch.stack([p * reward(one) for p, one in zip(chances, sets, strict=True)]).sum(), z
+    )
     expected = torch.zeros_like(z)
     for (p, one), (q, other) in product(zip(chances, sets, strict=True), repeat=2):
         rewards = torch.tensor([[reward(one), reward(other)]], dtype=z.dtype)
@@ -126,12 +130,19 @@ def test_a_policy_that_stops_at_once_shows_only_what_it_does_not_choose_from(dra
 def trained(draw: Draw, roles: tuple[Role, ...] = tuple(Role), price: float = 0.05) -> SubsetPolicy:
     policy = SubsetPolicy(ENCODER, draw, roles=roles)
     settings = SetTraining(epochs=4, learning_rate=0.03, price=price)
-    assert len(list(train_sets(policy, RememberedAnswers(MODEL), POOL, TRAIN, settings=settings))) == 80
+    assert (
+        len(list(train_sets(policy, RememberedAnswers(MODEL), POOL, TRAIN, settings=settings)))
+        == 80
+    )
     return policy
 
 
-@pytest.mark.parametrize(("draw", "roles"), [(Bernoulli(), (Role.RETAIN,)), (PlackettLuce(), tuple(Role))])
-def test_training_finds_the_sets_that_each_kind_of_query_needs(draw: Draw, roles: tuple[Role, ...]) -> None:
+@pytest.mark.parametrize(
+    ("draw", "roles"), [(Bernoulli(), (Role.RETAIN,)), (PlackettLuce(), tuple(Role))]
+)
+def test_training_finds_the_sets_that_each_kind_of_query_needs(
+    draw: Draw, roles: tuple[Role, ...]
+) -> None:
     policy = trained(draw, roles)
     untrained = SubsetPolicy(ENCODER, draw, roles=roles)
     before, after = (
@@ -153,7 +164,9 @@ def test_a_question_is_asked_once() -> None:
     assert (model.calls, len(model.prompts)) == (1, 1)
     policy = SubsetPolicy(ENCODER, Bernoulli(), stop=0.0)
     *_, _ = train_sets(policy, answers, POOL, TRAIN[:2], settings=SetTraining(epochs=3))
-    assert len(model.prompts) == len({*model.prompts}), "a rule of one word scores one continuation per prompt"
+    assert len(model.prompts) == len({*model.prompts}), (
+        "a rule of one word scores one continuation per prompt"
+    )
 
 
 def test_rewards_weigh_the_weaker_aspect_and_count_each_aspect_once() -> None:
@@ -170,16 +183,22 @@ def test_rewards_weigh_the_weaker_aspect_and_count_each_aspect_once() -> None:
 
 def test_mo_ike_as_released_shows_all_demonstrations_and_learns_only_their_order() -> None:
     policy, settings = mo_ike(ENCODER, as_released=True)
-    settings = SetTraining(1, learning_rate=settings.learning_rate, on_s=settings.on_s, price=settings.price)
+    settings = SetTraining(
+        1, learning_rate=settings.learning_rate, on_s=settings.on_s, price=settings.price
+    )
     *_, last = train_sets(policy, RememberedAnswers(MODEL), POOL, TRAIN[:5], settings=settings)
     assert last.shots == 32
     [candidates] = POOL.candidates([TEST[0].edit])
-    shown = [selection.shown for selection in policy.select(candidates, ["Who?", TEST[0].edit.query])]
+    shown = [
+        selection.shown for selection in policy.select(candidates, ["Who?", TEST[0].edit.query])
+    ]
     assert shown[0] == shown[1], "one set per edit"
     assert {*shown[0]} == {*candidates.demonstrations}
     published, settings = mo_ike(ENCODER)
     assert (settings.on_s, settings.price, published.reads_query) == (False, 0.0, False)
-    *_, last = train_sets(published, RememberedAnswers(MODEL), POOL, TRAIN[:5], settings=SetTraining(1))
+    *_, last = train_sets(
+        published, RememberedAnswers(MODEL), POOL, TRAIN[:5], settings=SetTraining(1)
+    )
     assert last.shots < 32
 
 
@@ -188,8 +207,14 @@ def test_an_ensemble_ranks_as_its_fittest_ranker_and_as_any_of_equal_ones() -> N
     [candidates] = POOL.candidates([TEST[0].edit])
     orders = {one: one.rank(candidates).order for one in (similarity, learned)}
     assert orders[similarity] != orders[learned]
-    assert fitness_weighted([similarity, learned], [0.9, 0.1]).rank(candidates).order == orders[similarity]
-    assert fitness_weighted([similarity, learned], [0.1, 0.9]).rank(candidates).order == orders[learned]
+    assert (
+        fitness_weighted([similarity, learned], [0.9, 0.1]).rank(candidates).order
+        == orders[similarity]
+    )
+    assert (
+        fitness_weighted([similarity, learned], [0.1, 0.9]).rank(candidates).order
+        == orders[learned]
+    )
     equal = fitness_weighted([learned, learned], [0.5, 0.5])
     assert equal.weights == (0.5, 0.5)
     ranking = equal.rank(candidates)
@@ -203,7 +228,9 @@ def test_an_ensemble_is_an_editors_ranker_and_its_training_edits_are_refused() -
     learned = Retriever(ENCODER)
     learned.trained_on = frozenset({TEST[0].edit.key})
     editor = InContextEditor(
-        "FWE-IKE", POOL, RankAndCut(fitness_weighted([Similarity(), learned], [0.5, 0.5]), Fraction(1.0, 4))
+        "FWE-IKE",
+        POOL,
+        RankAndCut(fitness_weighted([Similarity(), learned], [0.5, 0.5]), Fraction(1.0, 4)),
     )
     assert {len(editor.select([case.edit], ["?"])[0].kept) for case in TEST} == {4}
     with pytest.raises(UsageError, match="was trained on 1"):
@@ -213,9 +240,15 @@ def test_an_ensemble_is_an_editors_ranker_and_its_training_edits_are_refused() -
 def test_sets_that_do_not_fit_are_pruned_and_impossible_trainings_are_refused() -> None:
     count = lambda texts: [len(text.split()) for text in texts]  # noqa: E731
     policy = SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)
-    [prompt] = InContextEditor("all", POOL, policy, limit=TokenLimit(200, count)).prompts([TEST[0].edit], ["Who?"])
+    [prompt] = InContextEditor("all", POOL, policy, limit=TokenLimit(200, count)).prompts(
+        [TEST[0].edit], ["Who?"]
+    )
     assert count([prompt.text])[0] <= 200
     assert len(prompt.demonstrations) + prompt.pruned == 32
     for cases, draws in (((), 4), (TRAIN, 1)):
         with pytest.raises(UsageError, match="at least two draws"):
-            next(train_sets(policy, RememberedAnswers(MODEL), POOL, cases, settings=SetTraining(draws=draws)))
+            next(
+                train_sets(
+                    policy, RememberedAnswers(MODEL), POOL, cases, settings=SetTraining(draws=draws)
+                )
+            )

@@ -16,6 +16,8 @@ def test_nearer_rows_and_more_rows_are_more_similar() -> None:
 
 
 @pytest.mark.parametrize(("editable", "k"), [(0, 3), (10**6, 3), (4, 0)])
-def test_no_editable_rows_no_other_rows_and_no_neighbours_are_refused(editable: int, k: int) -> None:
+def test_no_editable_rows_no_other_rows_and_no_neighbours_are_refused(
+    editable: int, k: int
+) -> None:
     with pytest.raises(DataError, match="change these numbers"):
         similarities(load(TINYFACTS), HashingEncoder(), editable, k)

@@ -16,7 +16,10 @@ from tests.fakes.outcomes import outcome
 def test_agreement_is_the_share_of_equal_verdicts_on_the_same_probes() -> None:
     ours = [outcome(str(i), 2, correct=i % 2 == 0) for i in range(20)]
     assert agreement(ours, ours).value == 1
-    assert agreement(ours, [replace(outcome, correct=not outcome.correct) for outcome in ours]).value == 0
+    assert (
+        agreement(ours, [replace(outcome, correct=not outcome.correct) for outcome in ours]).value
+        == 0
+    )
     half = agreement(ours, [replace(outcome, correct=True) for outcome in ours])
     assert half.value == 0.5 and half.low is not None and half.low < 0.5 < (half.high or 0)
     with pytest.raises(ValueError, match="same probes"):

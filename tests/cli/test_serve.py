@@ -60,7 +60,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("--mode", "of"), "must be shadow or on or off"),
         (("--model", "openai:gpt-5", "--port", "0", "--admin-port", "0"), "as --upstream"),
         (
-            ("--gate", "nowhere", "--upstream", "http://127.0.0.1:9", "--create", "--port", "0", "--admin-port", "0"),
+            (
+                "--gate",
+                "nowhere",
+                "--upstream",
+                "http://127.0.0.1:9",
+                "--create",
+                "--port",
+                "0",
+                "--admin-port",
+                "0",
+            ),
             "cannot be read",
         ),
         (("--run", "nowhere", "--port", "0", "--admin-port", "0"), "is not a run"),
@@ -117,7 +127,10 @@ def test_no_collection_of_garbage_looks_at_the_edits_of_a_gateway_that_serves(
 
 
 def test_a_runs_policy_is_the_gate_where_the_store_has_none_of_its_own(here: Path) -> None:
-    policy, own = InContextEditor("DR-IKE-Q", POOL, UNTRAINED), replace(default_gate(), threshold=0.9)
+    policy, own = (
+        InContextEditor("DR-IKE-Q", POOL, UNTRAINED),
+        replace(default_gate(), threshold=0.9),
+    )
     store, options = SqliteStore(here / "edits.db"), GatewayOptions(run="run")
     assert gate_for(options, store, policy) == UNTRAINED.gate
     assert gate_for(options, store, FewShots()) is None
@@ -128,7 +141,18 @@ def test_a_runs_policy_is_the_gate_where_the_store_has_none_of_its_own(here: Pat
 
 
 CHOICE = ChosenPlacement(
-    "restated", "m", "https://host.example/v1/", True, "2026-11-23T00:00:00Z", 1, (), (), 9, 9, 0.95, 0.1
+    "restated",
+    "m",
+    "https://host.example/v1/",
+    True,
+    "2026-11-23T00:00:00Z",
+    1,
+    (),
+    (),
+    9,
+    9,
+    0.95,
+    0.1,
 )
 
 
@@ -158,27 +182,43 @@ def test_facts_are_placed_as_was_chosen_for_the_model(
 def test_a_port_that_is_taken_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert f"port {port}" in refused(capsys, "--upstream", "http://127.0.0.1:9/v1", "--create", "--port", port)
+        assert f"port {port}" in refused(
+            capsys, "--upstream", "http://127.0.0.1:9/v1", "--create", "--port", port
+        )
 
 
-def test_a_damaged_store_is_refused_and_frees_the_ports(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_store_is_refused_and_frees_the_ports(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (here / "edits.db").write_bytes(b"damaged" * 1000)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     for _ in range(2):
-        words = refused(capsys, "--upstream", "http://127.0.0.1:9/v1", "--port", str(port), "--admin-port", "0")
+        words = refused(
+            capsys, "--upstream", "http://127.0.0.1:9/v1", "--port", str(port), "--admin-port", "0"
+        )
         assert "is damaged or no store" in words
 
 
 def test_keys_are_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("keys", "add", "--role", "edit", "--tenant", "shop", "--name", "Anna") == 0  # approve, as files had it
+    assert (
+        run("keys", "add", "--role", "edit", "--tenant", "shop", "--name", "Anna") == 0
+    )  # approve, as files had it
     key = capsys.readouterr().out.strip()
-    assert re.fullmatch(r"drike-[0-9a-f]{8}-[\w-]{32}", key) and key not in Path("edits.keys.json").read_text()
+    assert (
+        re.fullmatch(r"drike-[0-9a-f]{8}-[\w-]{32}", key)
+        and key not in Path("edits.keys.json").read_text()
+    )
     run("keys", "list")
     id, *words = capsys.readouterr().out.split()
-    assert key.startswith(f"drike-{id}-") and words[:2] == ["approve", "shop"] and words[3] == "Anna"
+    assert (
+        key.startswith(f"drike-{id}-") and words[:2] == ["approve", "shop"] and words[3] == "Anna"
+    )
     assert run("keys", "revoke", id) == 0 and run("keys", "revoke", id) == 1
-    assert run("keys", "add", "--tenant", "../x") == 1 and run("keys", "add", "--name", "key 1 (admin)") == 1
+    assert (
+        run("keys", "add", "--tenant", "../x") == 1
+        and run("keys", "add", "--name", "key 1 (admin)") == 1
+    )
     (here / "edits.keys.json").write_text("{")
     assert run("keys", "list") == 1
     with pytest.raises(DrikeError, match="file of keys"):
@@ -209,7 +249,9 @@ def test_a_gateway_answers_its_first_edited_question_within_20_seconds(tmp_path:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "drike", "serve", "--port", "0", "--admin-port", "0"]
     began = time.monotonic()
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    ) as running:
         try:
             assert running.stdout
             shown = ""
@@ -226,15 +268,21 @@ def test_a_gateway_answers_its_first_edited_question_within_20_seconds(tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("most", "shown"), [(0, 0), (3, 3), (None, 16)])
-def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int | None, shown: int) -> None:
+def test_the_number_of_demonstrations_can_be_limited(
+    tmp_path: Path, most: int | None, shown: int
+) -> None:
     started = start(
-        GatewayOptions(store=str(tmp_path / "edits.db"), create=True, port=0, admin_port=0, demonstrations=most)
+        GatewayOptions(
+            store=str(tmp_path / "edits.db"), create=True, port=0, admin_port=0, demonstrations=most
+        )
     )
     entry = EditRecord("Peru", "The capital of Peru is", "Oslo")
     started.tenants.feeds["default"].store.put(entry)
     started.tenants.feeds["default"].refresh()
     follower = started.tenants.feeds["default"].follower(started.editor.placements[Api.COMPLETIONS])
-    request = read_request(Api.COMPLETIONS, json.dumps({"prompt": "The capital of Peru is"}).encode())
+    request = read_request(
+        Api.COMPLETIONS, json.dumps({"prompt": "The capital of Peru is"}).encode()
+    )
     assert request
     texts = follower.follow(request.conversation).texts(request.conversation)
     prompt = json.loads(request.with_texts(texts))["prompt"]
@@ -258,7 +306,10 @@ def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_p
     feed = started.tenants.feeds["default"]
     feed.store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
     feed.refresh()
-    assert decided(feed, "What is the capital of Peru?").matched and not decided(feed, "Who sings in Peru?").matched
+    assert (
+        decided(feed, "What is the capital of Peru?").matched
+        and not decided(feed, "Who sings in Peru?").matched
+    )
     assert "What is the capital of Peru?" not in feed.index.encoder._known  # type: ignore[union-attr]
     started.tenants.close()
     for opened in started.sockets:
@@ -276,7 +327,9 @@ def test_a_store_that_is_missing_is_refused_or_made_on_request(
         said = refused(capsys, *NOWHERE, *store, "--mode", "on")
         assert "there is no store" in said and "or make this one (--create)" in said
     assert not [*here.iterdir()]
-    made = start(GatewayOptions(upstream=NOWHERE[1], store="new.db", create=True, port=0, admin_port=0))
+    made = start(
+        GatewayOptions(upstream=NOWHERE[1], store="new.db", create=True, port=0, admin_port=0)
+    )
     ended(made)
     assert (here / "new.db").is_file() and any("no edit is in force" in note for note in made.notes)
     store = SqliteStore(here / "new.db")
@@ -292,11 +345,18 @@ def test_keys_may_be_elsewhere_and_may_be_required(
 ) -> None:
     monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
     assert "there are no keys: make one" in refused(capsys, *NOWHERE, "--create", "--require-keys")
-    assert "no file of keys at kept/keys.json" in refused(capsys, *NOWHERE, "--create", "--keys", "kept/keys.json")
+    assert "no file of keys at kept/keys.json" in refused(
+        capsys, *NOWHERE, "--create", "--keys", "kept/keys.json"
+    )
     assert run("keys", "add", "--keys", "kept/keys.json") == 0
     key = capsys.readouterr().out.strip()
-    assert run("keys", "list", "--keys", "kept/keys.json") == 0 and key[6:14] in capsys.readouterr().out
-    options = GatewayOptions(upstream=NOWHERE[1], create=True, port=0, admin_port=0, keys="kept/keys.json")
+    assert (
+        run("keys", "list", "--keys", "kept/keys.json") == 0
+        and key[6:14] in capsys.readouterr().out
+    )
+    options = GatewayOptions(
+        upstream=NOWHERE[1], create=True, port=0, admin_port=0, keys="kept/keys.json"
+    )
     started = start(replace(options, require_keys=True))
     ended(started)
     assert started.keys and started.keys.principal(key)
@@ -321,7 +381,9 @@ def test_an_upstream_without_encryption_must_be_named(
     address = "http://vllm.internal:8000/v1"
     words = refused(capsys, "--upstream", address, "--create", "--allow-http", "other.internal")
     assert "use https, or allow it (--allow-http; drike serve: --allow-http vllm.internal)" in words
-    options = GatewayOptions(upstream=address, allow_http="vllm.internal", create=True, port=0, admin_port=0)
+    options = GatewayOptions(
+        upstream=address, allow_http="vllm.internal", create=True, port=0, admin_port=0
+    )
     started = start(options)
     ended(started)
     assert started.upstream.name == address

@@ -26,8 +26,13 @@ OWN, ABOUT, OTHER = CASE.edit.query, "Land3 lies north of", "The capital of Land
 
 def always(logit: float, *mixes: RoleCounts):  # type: ignore[no-untyped-def]
     """A policy that applies edits to queries with the same logit, whatever their features."""
-    shown = tuple(Shown(mix, LogisticHead({}, float(-i))) for i, mix in enumerate(mixes or (RoleCounts(4, 0, 0),)))
-    return replace(UNTRAINED, gate=replace(UNTRAINED.gate, named=LogisticHead({}, logit)), shown=shown)
+    shown = tuple(
+        Shown(mix, LogisticHead({}, float(-i)))
+        for i, mix in enumerate(mixes or (RoleCounts(4, 0, 0),))
+    )
+    return replace(
+        UNTRAINED, gate=replace(UNTRAINED.gate, named=LogisticHead({}, logit)), shown=shown
+    )
 
 
 def test_untrained_it_decides_as_the_default_gate_and_shows_the_fact_alone() -> None:
@@ -45,8 +50,14 @@ def test_a_query_gets_the_edit_by_probability_its_own_query_always_and_another_s
     logit: float, applies: bool
 ) -> None:
     mix = RoleCounts(4, 0, 0)
-    assert always(logit).choose([CASE.edit], [OWN, ABOUT, OTHER]) == [mix, mix if applies else None, None]
-    own, about, other = InContextEditor("", POOL, always(logit)).prompts([CASE.edit], [OWN, ABOUT, OTHER])
+    assert always(logit).choose([CASE.edit], [OWN, ABOUT, OTHER]) == [
+        mix,
+        mix if applies else None,
+        None,
+    ]
+    own, about, other = InContextEditor("", POOL, always(logit)).prompts(
+        [CASE.edit], [OWN, ABOUT, OTHER]
+    )
     assert (len(own.demonstrations), other) == (4, Prompt(OTHER))
     assert (about != Prompt(ABOUT)) is applied_to(about) is applies
 
@@ -59,7 +70,9 @@ def test_a_shift_moves_whether_an_edit_applies_and_not_what_is_shown() -> None:
     few, all_copies = RoleCounts(1, 0, 0), RoleCounts(4, 0, 0)
     policy = always(-1.0, few, all_copies)
     assert policy.shifted(2.0).choose([CASE.edit], [ABOUT, OTHER]) == [few, None]
-    swapped = replace(policy, shown=(policy.shown[0], Shown(all_copies, LogisticHead({"equal": 9.0}, 0.0))))
+    swapped = replace(
+        policy, shown=(policy.shown[0], Shown(all_copies, LogisticHead({"equal": 9.0}, 0.0)))
+    )
     assert swapped.shifted(2.0).choose([CASE.edit], [OWN, ABOUT]) == [all_copies, few]
 
 

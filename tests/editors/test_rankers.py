@@ -14,7 +14,9 @@ ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)
 
 
-@pytest.mark.parametrize("ranker", [Similarity(), Retriever(ENCODER), Retriever(ENCODER, form="cross")])
+@pytest.mark.parametrize(
+    "ranker", [Similarity(), Retriever(ENCODER), Retriever(ENCODER, form="cross")]
+)
 def test_rankings_are_permutations_by_descending_probability(ranker: Ranker) -> None:
     for candidates in POOL.candidates([case.edit for case in CAPITALS[:5]]):
         ranking = ranker.rank(candidates)

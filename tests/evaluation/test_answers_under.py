@@ -30,7 +30,9 @@ def test_answers_are_those_of_evaluation_whatever_chooses_the_demonstrations() -
         asked, evaluated = ScriptedModel(str.upper), ScriptedModel(str.upper)
         [answers] = answers_under(SELECTORS, asked, POOL, TEST[:1], limit=limit)
         for selector, column in zip(SELECTORS, zip(*answers.correct, strict=True), strict=True):
-            outcomes = evaluate(InContextEditor("", POOL, selector, limit=limit), evaluated, TEST[:1])
+            outcomes = evaluate(
+                InContextEditor("", POOL, selector, limit=limit), evaluated, TEST[:1]
+            )
             assert [outcome.correct for outcome in outcomes] == list(column)
         assert {*asked.prompts} == {*evaluated.prompts}
         assert limit is None or max(words(asked.prompts)) <= 300

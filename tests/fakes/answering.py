@@ -36,11 +36,17 @@ def whole(api: str, text: str) -> bytes:
     """An answer as JSON."""
     values: dict[str, object] = completed(text)
     if api == "completions":
-        values = {"object": "text_completion", "choices": [{"index": 0, "text": text, "finish_reason": "stop"}]}
+        values = {
+            "object": "text_completion",
+            "choices": [{"index": 0, "text": text, "finish_reason": "stop"}],
+        }
     elif api == "responses":
         thought = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Lima?"}]}
         content = [{"type": "output_text", "text": text, "annotations": []}]
-        values = {"id": "resp_1", "output": [thought, {"type": "message", "role": "assistant", "content": content}]}
+        values = {
+            "id": "resp_1",
+            "output": [thought, {"type": "message", "role": "assistant", "content": content}],
+        }
     elif api == "messages":
         blocks = [{"type": "thinking", "thinking": "Lima?"}, {"type": "text", "text": text}]
         values = {"type": "message", "role": "assistant", "content": blocks}
@@ -54,18 +60,32 @@ def stream(api: str, pieces: Sequence[str], newline: str = "\n") -> bytes:
         if api == "chat":
             delta = {"index": 0, "delta": {"content": piece}, "finish_reason": None}
             events.append(("", {"object": "chat.completion.chunk", "choices": [delta]}))
-            events.append(("", {"choices": [{"index": 1, "delta": {"content": "Lima"}}]}))  # a second choice
+            events.append(
+                ("", {"choices": [{"index": 1, "delta": {"content": "Lima"}}]})
+            )  # a second choice
         elif api == "completions":
             events.append(("", {"choices": [{"index": 0, "text": piece, "finish_reason": None}]}))
         elif api == "responses":
-            events.append(("response.output_text.delta", {"type": "response.output_text.delta", "delta": piece}))
+            events.append(
+                (
+                    "response.output_text.delta",
+                    {"type": "response.output_text.delta", "delta": piece},
+                )
+            )
         else:
-            delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
+            delta = {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "text_delta", "text": piece},
+            }
             events.append(("content_block_delta", delta))
     if api == "chat":
         events.append(("", {"choices": [], "usage": {"total_tokens": 2}}))
     if api == "responses":
-        done = {"type": "response.completed", "response": {"output": [{"type": "message", "content": "Lima"}]}}
+        done = {
+            "type": "response.completed",
+            "response": {"output": [{"type": "message", "content": "Lima"}]},
+        }
         events.append(("response.completed", done))
     if api == "messages":
         thought = {"type": "thinking_delta", "thinking": "Lima"}
@@ -75,7 +95,9 @@ def stream(api: str, pieces: Sequence[str], newline: str = "\n") -> bytes:
     for name, values in events:
         lines += [f"event: {name}"] if name else [": a comment"]
         lines += [f"data: {json.dumps(values, ensure_ascii=False)}", ""]
-    return newline.join([*lines, *(["data: [DONE]", ""] if api in ("chat", "completions") else []), ""]).encode()
+    return newline.join(
+        [*lines, *(["data: [DONE]", ""] if api in ("chat", "completions") else []), ""]
+    ).encode()
 
 
 def split(raw: bytes, draw: random.Random) -> Iterator[bytes]:

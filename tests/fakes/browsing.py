@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 DRIVER = shutil.which("chromedriver")
 NODE = shutil.which("node")
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -31,7 +33,9 @@ class Browser:
 
     def call(self, method: str, path: str, **body: Any) -> Any:
         data = json.dumps(body).encode() if method == "POST" else None
-        request = urllib.request.Request(self._base + path, data, {"Content-Type": "application/json"}, method=method)
+        request = urllib.request.Request(
+            self._base + path, data, {"Content-Type": "application/json"}, method=method
+        )
         with urllib.request.urlopen(request, timeout=120) as reply:
             return json.loads(reply.read())["value"]
 
@@ -53,7 +57,9 @@ class Browser:
         """Send keys to the focused element."""
         strokes = [KEYS.get(key, key) for key in keys]
         actions = [{"type": kind, "value": key} for key in strokes for kind in ("keyDown", "keyUp")]
-        self.call("POST", "/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
+        self.call(
+            "POST", "/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}]
+        )
 
     def tab_to(self, label: str, most: int = 60) -> None:
         """Move the focus to what has this text, as someone without a mouse does."""
@@ -67,13 +73,23 @@ class Browser:
         return [entry["message"] for entry in self.call("POST", "/se/log", type="browser")]
 
     def requests(self) -> list[str]:
-        events = [json.loads(entry["message"])["message"] for entry in self.call("POST", "/se/log", type="performance")]
-        sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+        events = [
+            json.loads(entry["message"])["message"]
+            for entry in self.call("POST", "/se/log", type="performance")
+        ]
+        sent = [
+            event["params"] for event in events if event["method"] == "Network.requestWillBeSent"
+        ]
         return [one["request"]["url"] for one in sent if one["documentURL"].startswith("file:")]
 
     def resize(self, width: int, height: int) -> None:
         params = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        self.call("POST", "/chromium/send_command", cmd="Emulation.setDeviceMetricsOverride", params=params)
+        self.call(
+            "POST",
+            "/chromium/send_command",
+            cmd="Emulation.setDeviceMetricsOverride",
+            params=params,
+        )
 
     def picture(self, path: Path) -> None:
         import base64
@@ -82,12 +98,16 @@ class Browser:
 
 
 @contextmanager
-def browser(profile: Path, width: int = 1280, height: int = 900, *, dark: bool = False) -> Iterator[Browser]:
+def browser(
+    profile: Path, width: int = 1280, height: int = 900, *, dark: bool = False
+) -> Iterator[Browser]:
     """Yield a headless window with a fresh profile; close everything afterwards."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    driver = subprocess.Popen([str(DRIVER), f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    driver = subprocess.Popen(
+        [str(DRIVER), f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     base = f"http://127.0.0.1:{port}/session"
     arguments = [
         "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
@@ -139,7 +159,9 @@ class Stub(Browser):
 def stub(admin: str, view: str = "edits") -> Iterator[Stub]:
     """The admin page at this address, which needs node."""
     command = ["node", str(Path(__file__).with_name("page_stub.js")), admin, f"#{view}"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield Stub(process)
         finally:
@@ -152,9 +174,7 @@ def text(id: str) -> str:
 
 def click(page: Browser, label: str, inside: str = "body") -> None:
     """Click the first visible button with this label."""
-    found = (
-        f"[...document.querySelectorAll('{inside} button')].find((b) => b.offsetParent && b.textContent === '{label}')"
-    )
+    found = f"[...document.querySelectorAll('{inside} button')].find((b) => b.offsetParent && b.textContent === '{label}')"
     page.wait(f"!!({found})")
     page.run(f"{found}.click()")
 

@@ -16,7 +16,9 @@ import openai
 from tests.fakes.talking import page
 
 Drive = Callable[[str, Sequence[str]], Coroutine[Any, Any, None]]
-Asked = tuple[list[Any], list[tuple[str, Any]]]  # what the model says, and its calls of the tool: (id, arguments)
+Asked = tuple[
+    list[Any], list[tuple[str, Any]]
+]  # what the model says, and its calls of the tool: (id, arguments)
 Ask = Callable[[list[Any]], Awaitable[Asked]]
 Returned = Callable[[list[tuple[str, str]]], list[Any]]  # of (id, result)
 
@@ -25,9 +27,15 @@ MODEL, SYSTEM, KEY = "tiny", "You are a helpful assistant.", "sk-none"
 PARAMETERS = {
     "type": "object", "properties": {"page": {"type": "integer"}}, "required": ["page"], "additionalProperties": False,
 }  # fmt: skip
-CHAT_TOOLS: Any = [{"type": "function", "function": {"name": "read", "parameters": PARAMETERS, "strict": True}}]
-RESPONSE_TOOLS: Any = [{"type": "function", "strict": True, "name": "read", "parameters": PARAMETERS}]
-MESSAGE_TOOLS: Any = [{"name": "read", "description": "Read a page of the notes.", "input_schema": PARAMETERS}]
+CHAT_TOOLS: Any = [
+    {"type": "function", "function": {"name": "read", "parameters": PARAMETERS, "strict": True}}
+]
+RESPONSE_TOOLS: Any = [
+    {"type": "function", "strict": True, "name": "read", "parameters": PARAMETERS}
+]
+MESSAGE_TOOLS: Any = [
+    {"name": "read", "description": "Read a page of the notes.", "input_schema": PARAMETERS}
+]
 
 
 async def converse(texts: Sequence[str], items: list[Any], ask: Ask, returned: Returned) -> None:
@@ -37,7 +45,11 @@ async def converse(texts: Sequence[str], items: list[Any], ask: Ask, returned: R
         while True:
             said, calls = await ask(items)
             items += said
-            items += returned([(id, page(arguments["page"])) for id, arguments in calls]) if calls else []
+            items += (
+                returned([(id, page(arguments["page"])) for id, arguments in calls])
+                if calls
+                else []
+            )
             if not calls:
                 break
 
@@ -47,7 +59,11 @@ def _read(message: Any) -> Asked:
     said = {"role": "assistant", "content": message.content}
     if calls:
         said["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": "read", "arguments": call.function.arguments}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": "read", "arguments": call.function.arguments},
+            }
             for call in message.tool_calls
         ]
     return [said], calls
@@ -63,7 +79,9 @@ def chat(how: str) -> Drive:
     async def drive(url: str, texts: Sequence[str]) -> None:
         async with AsyncExitStack() as stack:
             client = stack.enter_context(openai.OpenAI(base_url=url, api_key=KEY, max_retries=0))
-            later = await stack.enter_async_context(openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0))
+            later = await stack.enter_async_context(
+                openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0)
+            )
 
             async def ask(items: list[Any]) -> Asked:
                 asked: Any = {"model": MODEL, "messages": items, "tools": CHAT_TOOLS}
@@ -71,7 +89,9 @@ def chat(how: str) -> Drive:
                     case "sync":
                         return _read(client.chat.completions.create(**asked).choices[0].message)
                     case "async":
-                        return _read((await later.chat.completions.create(**asked)).choices[0].message)
+                        return _read(
+                            (await later.chat.completions.create(**asked)).choices[0].message
+                        )
                     case "stream":
                         with client.chat.completions.stream(**asked) as stream:
                             return _read(stream.get_final_completion().choices[0].message)
@@ -91,11 +111,18 @@ def responses(how: str, *, stored: str = "") -> Drive:
         name = f"conv_{next(_NUMBERS)}"
         async with AsyncExitStack() as stack:
             client = stack.enter_context(openai.OpenAI(base_url=url, api_key=KEY, max_retries=0))
-            later = await stack.enter_async_context(openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0))
+            later = await stack.enter_async_context(
+                openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0)
+            )
 
             async def ask(items: list[Any]) -> Asked:
                 nonlocal before, sent
-                asked: Any = {"model": MODEL, "tools": RESPONSE_TOOLS, "instructions": SYSTEM, "input": items}
+                asked: Any = {
+                    "model": MODEL,
+                    "tools": RESPONSE_TOOLS,
+                    "instructions": SYSTEM,
+                    "input": items,
+                }
                 if before:
                     new = items[sent:]
                     only = new[0]["content"] if len(new) == 1 and "content" in new[0] else new
@@ -113,14 +140,20 @@ def responses(how: str, *, stored: str = "") -> Drive:
                     case _:
                         async with later.responses.stream(**asked) as streamed:
                             response = await streamed.get_final_response()
-                said = [item.model_dump(exclude_none=True, exclude={"parsed_arguments"}) for item in response.output]
+                said = [
+                    item.model_dump(exclude_none=True, exclude={"parsed_arguments"})
+                    for item in response.output
+                ]
                 if stored:
                     before, sent = response.id, len(items) + len(said)
                 calls = [item for item in response.output if item.type == "function_call"]
                 return said, [(call.call_id, json.loads(call.arguments)) for call in calls]
 
             def returned(results: list[tuple[str, str]]) -> list[Any]:
-                return [{"type": "function_call_output", "call_id": id, "output": text} for id, text in results]
+                return [
+                    {"type": "function_call_output", "call_id": id, "output": text}
+                    for id, text in results
+                ]
 
             await converse(texts, [], ask, returned)
 
@@ -135,12 +168,21 @@ def messages(how: str) -> Drive:
 
         host = url.removesuffix("/v1")
         async with AsyncExitStack() as stack:
-            client = stack.enter_context(anthropic.Anthropic(base_url=host, api_key=KEY, max_retries=0))
-            later = await stack.enter_async_context(anthropic.AsyncAnthropic(base_url=host, api_key=KEY, max_retries=0))
+            client = stack.enter_context(
+                anthropic.Anthropic(base_url=host, api_key=KEY, max_retries=0)
+            )
+            later = await stack.enter_async_context(
+                anthropic.AsyncAnthropic(base_url=host, api_key=KEY, max_retries=0)
+            )
 
             async def ask(items: list[Any]) -> Asked:
                 system = [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}]
-                asked: Any = {"model": MODEL, "messages": items, "tools": MESSAGE_TOOLS, "system": system}
+                asked: Any = {
+                    "model": MODEL,
+                    "messages": items,
+                    "tools": MESSAGE_TOOLS,
+                    "system": system,
+                }
                 limit = {"max_tokens": 64}
                 match how:
                     case "sync":
@@ -156,12 +198,20 @@ def messages(how: str) -> Drive:
                     case _:
                         async with later.messages.stream(**asked, **limit) as streamed:
                             message = await streamed.get_final_message()
-                said = [block.model_dump(include={"type", "text", "id", "name", "input"}) for block in message.content]
-                calls = [(block.id, block.input) for block in message.content if block.type == "tool_use"]
+                said = [
+                    block.model_dump(include={"type", "text", "id", "name", "input"})
+                    for block in message.content
+                ]
+                calls = [
+                    (block.id, block.input) for block in message.content if block.type == "tool_use"
+                ]
                 return [{"role": "assistant", "content": said}], calls
 
             def returned(results: list[tuple[str, str]]) -> list[Any]:
-                blocks = [{"type": "tool_result", "tool_use_id": id, "content": text} for id, text in results]
+                blocks = [
+                    {"type": "tool_result", "tool_use_id": id, "content": text}
+                    for id, text in results
+                ]
                 blocks[-1]["content"] = [{"type": "text", "text": results[-1][1]}]  # the other form
                 return [{"role": "user", "content": blocks}]
 
@@ -179,13 +229,23 @@ def lite(how: str, provider: str = "openai") -> Drive:
         litellm.suppress_debug_info = True
 
         async def ask(items: list[Any]) -> Asked:
-            asked: Any = {"model": f"{provider}/{MODEL}", "messages": items, "tools": CHAT_TOOLS, "max_retries": 0}
-            asked |= {"api_base": url if provider == "openai" else url.removesuffix("/v1"), "api_key": KEY}
+            asked: Any = {
+                "model": f"{provider}/{MODEL}",
+                "messages": items,
+                "tools": CHAT_TOOLS,
+                "max_retries": 0,
+            }
+            asked |= {
+                "api_base": url if provider == "openai" else url.removesuffix("/v1"),
+                "api_key": KEY,
+            }
             match how:
                 case "sync":
                     answer = litellm.completion(**asked)
                 case "stream":
-                    answer = litellm.stream_chunk_builder(list(litellm.completion(**asked, stream=True)))
+                    answer = litellm.stream_chunk_builder(
+                        list(litellm.completion(**asked, stream=True))
+                    )
                 case _:
                     answer = await litellm.acompletion(**asked)
             return _read(answer.choices[0].message)
@@ -219,7 +279,9 @@ def openai_agents(how: str, edits: Any = None) -> Drive:
         async with openai.AsyncOpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
             kind = OpenAIChatCompletionsModel if how == "chat" else OpenAIResponsesModel
             agent = Agent(name="A", instructions=SYSTEM, tools=[read], model=kind(MODEL, client))
-            settings = RunConfig(tracing_disabled=True, call_model_input_filter=edits and stating(edits))
+            settings = RunConfig(
+                tracing_disabled=True, call_model_input_filter=edits and stating(edits)
+            )
             more: dict[str, Any] = {"max_turns": 50, "run_config": settings}
             session = SQLiteSession("s") if how == "session" else None
             items: list[Any] = []
@@ -232,7 +294,11 @@ def openai_agents(how: str, edits: Any = None) -> Drive:
                         continue
                     case "stored":
                         run = await Runner.run(
-                            agent, text, previous_response_id=before, auto_previous_response_id=True, **more
+                            agent,
+                            text,
+                            previous_response_id=before,
+                            auto_previous_response_id=True,
+                            **more,
                         )
                         before = run.last_response_id
                         continue
@@ -295,7 +361,9 @@ OPENAI: dict[str, Drive] = {
     "openai responses, async stream": responses("async stream"),
     "openai responses, previous_response_id": responses("sync", stored="previous_response_id"),
     "openai responses, conversation": responses("sync", stored="conversation"),
-    "openai responses, previous_response_id, stream": responses("stream", stored="previous_response_id"),
+    "openai responses, previous_response_id, stream": responses(
+        "stream", stored="previous_response_id"
+    ),
 }
 OTHERS: dict[str, Drive] = {
     "anthropic, sync": messages("sync"),

@@ -19,7 +19,9 @@ PROGRAMS = (
     next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
     or Path(shutil.which("initdb") or "initdb").parent
 )
-ACCESS = "local all guarded scram-sha-256\nlocal all all trust\n"  # the user "guarded" needs a password
+ACCESS = (
+    "local all guarded scram-sha-256\nlocal all all trust\n"  # the user "guarded" needs a password
+)
 OPTIONS = {"fsync": "off", "listen_addresses": "", "shared_buffers": "16MB", "lc_messages": "C"}
 
 
@@ -40,7 +42,13 @@ class Database:
     user: str | None = None  # the system's user that runs the server: PostgreSQL refuses root
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
-    def url(self, schema: str = "public", user: str = "postgres", database: str = "postgres", rest: str = "") -> str:
+    def url(
+        self,
+        schema: str = "public",
+        user: str = "postgres",
+        database: str = "postgres",
+        rest: str = "",
+    ) -> str:
         search_path = f"options=-csearch_path%3D{schema}"
         return f"postgresql://{user}@/{database}?host={self.folder}&{search_path}{rest}"
 
@@ -71,9 +79,7 @@ class Database:
         """Yield a function that says whether a store is in a transaction."""
         import psycopg
 
-        query = (
-            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'drike' AND backend_xid IS NOT NULL)"
-        )
+        query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'drike' AND backend_xid IS NOT NULL)"
         with psycopg.connect(self.url(), autocommit=True) as connection:
             yield lambda: bool(connection.execute(query).fetchone()[0])  # type: ignore[index]
 
@@ -83,7 +89,9 @@ class Database:
         options = [word for name, value in OPTIONS.items() for word in ("-c", f"{name}={value}")]
         command = [PROGRAMS / "postgres", "-D", self.folder / "data", "-k", self.folder, *options]
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, user=self.user)
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=self.folder, user=self.user
+            )
         for _ in range(1000):
             try:
                 self.run("SELECT 1")

@@ -38,7 +38,11 @@ def follower(placement: Placement = AsBlock()) -> Follower:  # noqa: B008 - it i
 
 
 def chat(said: Said) -> dict:
-    return {"model": "m", "messages": [{"role": who, "content": text} for who, text in said], "n": 1.0}
+    return {
+        "model": "m",
+        "messages": [{"role": who, "content": text} for who, text in said],
+        "n": 1.0,
+    }
 
 
 def responses(said: Said) -> dict:
@@ -50,10 +54,15 @@ def responses(said: Said) -> dict:
 
 def messages(said: Said) -> dict:
     def content(who: str, text: str) -> object:
-        return [{"type": "tool_result", "tool_use_id": "1", "content": text}] if who == "tool" else text
+        return (
+            [{"type": "tool_result", "tool_use_id": "1", "content": text}]
+            if who == "tool"
+            else text
+        )
 
     sent = [
-        {"role": "assistant" if who == "assistant" else "user", "content": content(who, text)} for who, text in said
+        {"role": "assistant" if who == "assistant" else "user", "content": content(who, text)}
+        for who, text in said
     ]
     return {"max_tokens": 9, "messages": sent}
 

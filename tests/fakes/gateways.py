@@ -117,8 +117,19 @@ def events(words: list[str]) -> bytes:
     parts = []
     for delta in deltas:
         choice = {"index": 0, "delta": delta, "finish_reason": None if delta else "stop"}
-        parts.append({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "tiny", "choices": [choice]})
-    return b"".join(b"data: " + json.dumps(part).encode() + b"\n\n" for part in parts) + b"data: [DONE]\n\n"
+        parts.append(
+            {
+                "id": "c",
+                "object": "chat.completion.chunk",
+                "created": 1,
+                "model": "tiny",
+                "choices": [choice],
+            }
+        )
+    return (
+        b"".join(b"data: " + json.dumps(part).encode() + b"\n\n" for part in parts)
+        + b"data: [DONE]\n\n"
+    )
 
 
 def echo(handler: RawHandler, call: Received) -> None:
@@ -130,7 +141,9 @@ def echo(handler: RawHandler, call: Received) -> None:
     except (ValueError, LookupError, TypeError):
         return handler.reply(200, call.body, Content_Type="application/octet-stream")
     if not body.get("stream"):
-        return handler.reply(200, json.dumps(completed(text)).encode(), Content_Type="application/json")
+        return handler.reply(
+            200, json.dumps(completed(text)).encode(), Content_Type="application/json"
+        )
     handler.begin_stream()
     handler.chunk(events(text.split(" ")))
     handler.chunk(b"")
@@ -142,7 +155,9 @@ def upstream(respond: Respond = echo) -> Iterator[Recorded]:
     handler = type("Bound", (RawHandler,), {"recorded": recorded, "respond": staticmethod(respond)})
     with Server(("127.0.0.1", 0), handler) as serving:
         recorded.url = f"http://127.0.0.1:{serving.server_address[1]}/v1"
-        threading.Thread(target=lambda: serving.serve_forever(poll_interval=0.02), daemon=True).start()
+        threading.Thread(
+            target=lambda: serving.serve_forever(poll_interval=0.02), daemon=True
+        ).start()
         try:
             yield recorded
         finally:
@@ -156,7 +171,9 @@ class FewShots:
     name: str = "Few shots"
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        shown = Demonstration(Role.RETAIN, "The capital of Chad is Rome", "The capital of Mali is", "Bamako", "1")
+        shown = Demonstration(
+            Role.RETAIN, "The capital of Chad is Rome", "The capital of Mali is", "Bamako", "1"
+        )
         return PromptStyle().write(edits, [shown], queries)
 
 
@@ -180,7 +197,9 @@ class Doubting:
     def decide(self, query: str, index: EditIndex) -> Decision:
         decision = Named().decide(query, index)
         candidates = tuple(replace(c, probability=0.5, uncertain=True) for c in decision.candidates)
-        return replace(decision, matched=decision.matched if self.fires else (), candidates=candidates)
+        return replace(
+            decision, matched=decision.matched if self.fires else (), candidates=candidates
+        )
 
 
 def decided(feed: EditFeed, query: str, until: float | None = None) -> Decision:
@@ -202,27 +221,39 @@ class Running:
     def feed(self) -> EditFeed:
         return self.tenants.feeds["default"]
 
-    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    def ask(
+        self, method: str, path: str, body: bytes = b"", **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
         """Send a request to the gateway's port; return status, headers and body."""
         return ask(self.url.removesuffix("/v1") + path, method, body, **headers)
 
     def chat(self, *contents: object, **more: object) -> tuple[int, dict[str, str], bytes]:
         messages = [{"role": "user", "content": content} for content in contents]
-        return self.ask("POST", "/v1/chat/completions", json.dumps({"messages": messages, **more}).encode())
+        return self.ask(
+            "POST", "/v1/chat/completions", json.dumps({"messages": messages, **more}).encode()
+        )
 
-    def manage(self, method: str, path: str, value: object = None, **headers: str) -> tuple[int, dict]:
+    def manage(
+        self, method: str, path: str, value: object = None, **headers: str
+    ) -> tuple[int, dict]:
         """Send JSON to the admin port; return status and JSON."""
         body = b"" if value is None else json.dumps(value).encode()
-        status, _, answer = ask(self.admin + path, method, body, Content_Type="application/json", **headers)
+        status, _, answer = ask(
+            self.admin + path, method, body, Content_Type="application/json", **headers
+        )
         return status, json.loads(answer)
 
 
-def ask(url: str, method: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, str], bytes]:
+def ask(
+    url: str, method: str, body: bytes = b"", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
     where = urlsplit(url)
     connection = http.client.HTTPConnection(where.netloc, timeout=30)
     try:
         target = where.path + (f"?{where.query}" if where.query else "")
-        connection.request(method, target, body or None, {k.replace("_", "-"): v for k, v in headers.items()})
+        connection.request(
+            method, target, body or None, {k.replace("_", "-"): v for k, v in headers.items()}
+        )
         response = connection.getresponse()
         return response.status, {k.casefold(): v for k, v in response.getheaders()}, response.read()
     finally:
@@ -263,19 +294,33 @@ def running(
         return EditFeed(store, gate, encoder=opened, sampling=sampling)
 
     tenants, metrics = Tenants(open_feed, keys), Metrics()
-    connected = HttpUpstream(above, keep_credentials=keys is None) if isinstance(above, str) else above
-    editor = RequestEditor(connected, chat=chat, completion=AsPrompt(FewShots()), options=options, metrics=metrics)
-    gateway = Gateway(connected, tenants.feed, editor=editor, metrics=metrics, keys=keys, limits=limits)
+    connected = (
+        HttpUpstream(above, keep_credentials=keys is None) if isinstance(above, str) else above
+    )
+    editor = RequestEditor(
+        connected, chat=chat, completion=AsPrompt(FewShots()), options=options, metrics=metrics
+    )
+    gateway = Gateway(
+        connected, tenants.feed, editor=editor, metrics=metrics, keys=keys, limits=limits
+    )
     sockets = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     ports = [listening.getsockname()[1] for listening in sockets]
-    serving = server(gateway, application(Admin(editor, connected, tenants, metrics, keys)), ports[1])
+    serving = server(
+        gateway, application(Admin(editor, connected, tenants, metrics, keys)), ports[1]
+    )
     thread = threading.Thread(target=lambda: serving.run(sockets=list(sockets)), daemon=True)
     thread.start()
     until = time.monotonic() + 10
     while not serving.started and time.monotonic() < until:
         time.sleep(0.005)
     try:
-        yield Running(f"http://127.0.0.1:{ports[0]}/v1", f"http://127.0.0.1:{ports[1]}", metrics, tenants, gateway)
+        yield Running(
+            f"http://127.0.0.1:{ports[0]}/v1",
+            f"http://127.0.0.1:{ports[1]}",
+            metrics,
+            tenants,
+            gateway,
+        )
     finally:
         serving.should_exit = True
         thread.join(10)

@@ -23,7 +23,9 @@ PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Republic o
 
 
 def stored(*entries: EditRecord) -> list[EditVersion]:
-    return [EditVersion(i, i, 1, "2026-11-22T12:00:00Z", entry) for i, entry in enumerate(entries, 1)]
+    return [
+        EditVersion(i, i, 1, "2026-11-22T12:00:00Z", entry) for i, entry in enumerate(entries, 1)
+    ]
 
 
 def default_encoder() -> TextEncoder:
@@ -54,5 +56,12 @@ def indexed(*entries: EditRecord) -> EditIndex:
     return EditIndex.of(stored(*entries), HashingEncoder())
 
 
-def matched(query: str, *entries: EditRecord, gate: Gate | None = None, **options: Any) -> list[int]:
-    return [one.id for one in (gate or Named()).decide(query, EditIndex.of(stored(*entries), **options)).matched]
+def matched(
+    query: str, *entries: EditRecord, gate: Gate | None = None, **options: Any
+) -> list[int]:
+    return [
+        one.id
+        for one in (gate or Named())
+        .decide(query, EditIndex.of(stored(*entries), **options))
+        .matched
+    ]

@@ -21,7 +21,9 @@ def _acts() -> Iterator[Act]:
 
     def record(rng: random.Random, who: str) -> EditRecord:
         name, status = subject(rng), rng.choice([Status.ACTIVE, Status.SHADOW, Status.DRAFT])
-        return EditRecord(name, f"The capital of {name} is", f"City{rng.randrange(4)}", status=status, author=who)
+        return EditRecord(
+            name, f"The capital of {name} is", f"City{rng.randrange(4)}", status=status, author=who
+        )
 
     def some(store: EditStore, rng: random.Random) -> int:
         return rng.randint(1, max(1, len(snapshot(store).edits)))
@@ -33,7 +35,9 @@ def _acts() -> Iterator[Act]:
     yield lambda s, rng, who: approve(s, some(s, rng), author=who, supersede=rng.random() < 0.5)
     yield lambda s, rng, who: approve(s, some(s, rng), author=who)
     yield lambda s, rng, who: reject(s, some(s, rng), author=who, reason="no")
-    yield lambda s, rng, who: change(s, some(s, rng), {"target_new": f"City{rng.randrange(4)}"}, author=who)
+    yield lambda s, rng, who: change(
+        s, some(s, rng), {"target_new": f"City{rng.randrange(4)}"}, author=who
+    )
     yield lambda s, rng, who: change(s, some(s, rng), {"status": rng.choice([*Status])}, author=who)
     yield lambda s, rng, who: review(s, some(s, rng), author=who, until="2030-01-01")
     yield lambda s, rng, who: retire(s, some(s, rng), author=who)
@@ -41,7 +45,14 @@ def _acts() -> Iterator[Act]:
 
 
 ACTS = tuple(_acts())
-PEOPLE = ("Anna (propose)", "Anna (approve)", "Bob (approve)", "Cid (admin)", "Dora (approve)", None)
+PEOPLE = (
+    "Anna (propose)",
+    "Anna (approve)",
+    "Bob (approve)",
+    "Cid (admin)",
+    "Dora (approve)",
+    None,
+)
 
 
 def moved(store: EditStore, rng: random.Random, length: int) -> list[EditVersion]:
@@ -74,7 +85,10 @@ def approved_by(history: Sequence[EditVersion], said: EditRecord) -> int:
     wrote, before = set[str | None](), None
     for version in history:
         now = effect(version.record), version.record.status, version.record.approved_as
-        written = version.record.move in (None, Move.PROPOSE) and version.record.status is not Status.RETIRED
+        written = (
+            version.record.move in (None, Move.PROPOSE)
+            and version.record.status is not Status.RETIRED
+        )
         if written and now[0] == said and now != before:
             wrote.add(name(version.record))
         before = now

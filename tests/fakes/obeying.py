@@ -10,10 +10,14 @@ from typing import Any
 from tests.fakes.gateways import RawHandler, Received, Respond, completed
 
 FACT = re.compile(r"^- (.*) (\S+)$", re.MULTILINE)
-Answer = Callable[[list[str]], str]  # to the new objects that the last message states, or the first one that does
+Answer = Callable[
+    [list[str]], str
+]  # to the new objects that the last message states, or the first one that does
 
 
-def answering(answer: Answer, *, models: tuple[str, ...] = ("tiny",), usage: bool = True) -> Respond:
+def answering(
+    answer: Answer, *, models: tuple[str, ...] = ("tiny",), usage: bool = True
+) -> Respond:
     """Answer chats by `answer`, and list some models."""
 
     def respond(handler: RawHandler, call: Received) -> None:
@@ -23,7 +27,9 @@ def answering(answer: Answer, *, models: tuple[str, ...] = ("tiny",), usage: boo
             said = [message["content"] for message in json.loads(call.body)["messages"]]
             stated = next((found for text in reversed(said) if (found := FACT.findall(text))), [])
             listed = completed(answer([new for _, new in stated]))
-            listed["usage"] = {"prompt_tokens": sum(map(len, said)), "completion_tokens": 1} if usage else None
+            listed["usage"] = (
+                {"prompt_tokens": sum(map(len, said)), "completion_tokens": 1} if usage else None
+            )
         handler.reply(200, json.dumps(listed).encode(), Content_Type="application/json")
 
     return respond

@@ -6,7 +6,9 @@ from drike.edits.edit import Aspect
 from drike.research.evaluation.metrics import Outcome
 
 
-def outcome(case: str, shots: int, *, correct: bool = True, editor: str = "DR-IKE", query: str = "q") -> Outcome:
+def outcome(
+    case: str, shots: int, *, correct: bool = True, editor: str = "DR-IKE", query: str = "q"
+) -> Outcome:
     """A rewrite probe's, with so many demonstrations."""
     return Outcome(
         editor=editor, case_id=case, aspect=Aspect.REWRITE, query=query, target="new", distractor="old",

@@ -59,7 +59,11 @@ def answer(handler: RawHandler, call: Received) -> None:
     new, old = KNOWN[word]
     resists = sent.endswith(QUESTIONS[1]) and len(handler.recorded.calls) % 3 == 0  # type: ignore[attr-defined]
     said = new if new in sent and not resists else old
-    handler.reply(200, json.dumps(completed(f"{said[0].upper()}{said[1:]}.")).encode(), Content_Type="application/json")
+    handler.reply(
+        200,
+        json.dumps(completed(f"{said[0].upper()}{said[1:]}.")).encode(),
+        Content_Type="application/json",
+    )
 
 
 @contextmanager
@@ -71,7 +75,12 @@ def scene(place: Path) -> Iterator[Running]:
         require_approvals(store, 1)
         moves.change(store, 3, {"target_new": "CNN"}, author="Anna (propose)", reason="sold in May")
         for _ in range(6):
-            for question in (*QUESTIONS, "How do I clean a filter?", "Write a poem about rain.", "Thanks!"):
+            for question in (
+                *QUESTIONS,
+                "How do I clean a filter?",
+                "Write a poem about rain.",
+                "Thanks!",
+            ):
                 gateway.chat(question, model="tiny")
         yield gateway
 
@@ -95,9 +104,15 @@ def shown(window: Browser, gateway: Running) -> Iterator[str]:
     window.wait("document.querySelector('#drafted .pill.good')?.textContent.startsWith('took')")
     yield "inbox"
     go("try", "document.getElementById('question').offsetParent !== null")
-    enter(window, "#question", "What does the warranty of my Altiplano cover, and how long does it last?")
+    enter(
+        window,
+        "#question",
+        "What does the warranty of my Altiplano cover, and how long does it last?",
+    )
     click(window, "Ask before and after")
-    window.wait("!document.getElementById('answers').hidden && document.getElementById('decision').textContent")
+    window.wait(
+        "!document.getElementById('answers').hidden && document.getElementById('decision').textContent"
+    )
     yield "try"
     go("health", f"{text('on')}.includes('Nordlicht')")
     yield "health"
@@ -112,7 +127,10 @@ def main() -> None:
             for name in shown(window, gateway):
                 window.resize(WIDE, 800)
                 if not window.run("document.querySelector('dialog[open]')"):
-                    window.resize(WIDE, min(900, 130 + window.run("document.querySelector('main').scrollHeight")))
+                    window.resize(
+                        WIDE,
+                        min(900, 130 + window.run("document.querySelector('main').scrollHeight")),
+                    )
                 window.picture(PICTURES / f"{name}.png")
                 print(PICTURES / f"{name}.png", file=sys.stderr)
 

@@ -17,7 +17,12 @@ TOKENS = {"Unedited": 8, "FactPrompt": 20, "IKE": 700, "Rank-50%": 500, "DR-IKE"
 
 
 def outcomes_of(
-    editor: str, cases: Sequence[str], *, hostile: str = "", scores: bool = True, neighbours: int = 3
+    editor: str,
+    cases: Sequence[str],
+    *,
+    hostile: str = "",
+    scores: bool = True,
+    neighbours: int = 3,
 ) -> tuple[Outcome, ...]:
     """Make outcomes by a fixed rule: better editors are right more often, on different probes."""
     made = []
@@ -69,12 +74,18 @@ def run_of(
     """Make a run on the cases of its seed; seeds share some cases."""
     ids = tuple(f"{seed * 5 + n}" for n in range(cases))
     episodes = tuple(episode_of(epoch, i) for epoch in (1, 2) for i in range(6))
-    outcomes = {name: outcomes_of(name, ids, hostile=hostile, scores=scores, neighbours=neighbours) for name in editors}
+    outcomes = {
+        name: outcomes_of(name, ids, hostile=hostile, scores=scores, neighbours=neighbours)
+        for name in editors
+    }
     written: dict[str, dict[str, tuple[str | None, ...]]] = {name: {} for name in editors}
     for name, of_editor in outcomes.items():
         for outcome in of_editor:
             if outcome.answer is not None:
-                written[name][outcome.case_id] = (*written[name].get(outcome.case_id, ()), outcome.answer)
+                written[name][outcome.case_id] = (
+                    *written[name].get(outcome.case_id, ()),
+                    outcome.answer,
+                )
     return ReportedRun(
         folder=f"runs/{model}-{seed}{hostile}", model=model + hostile, data=data + hostile, seed=seed,
         settings={"data": f"{data} 1234", "template": "plain", "epochs": "2", **settings},

@@ -38,10 +38,16 @@ MODEL = ScriptedModel(needs_a_retain)
 
 
 def rollout_of(
-    case: EditCase, kept: int = 16, *, style: PromptStyle = PromptStyle(), limit: TokenLimit | None = None
+    case: EditCase,
+    kept: int = 16,
+    *,
+    style: PromptStyle = PromptStyle(),
+    limit: TokenLimit | None = None,
 ) -> Rollout:
     """All retains of a case, in the order of the pool."""
     editor = InContextEditor("DR-IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)), style, limit)
     [pool] = POOL.candidates([case.edit])
     n = len(pool.retains)
-    return Rollout(tuple(range(n)), (1 / n,) * n, torch.zeros(n), kept, n, editor=editor, case=case, pool=pool)
+    return Rollout(
+        tuple(range(n)), (1 / n,) * n, torch.zeros(n), kept, n, editor=editor, case=case, pool=pool
+    )

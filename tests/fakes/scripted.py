@@ -24,7 +24,9 @@ class ScriptedModel:
     calls_at_once: how many threads may call it, and its rule, at the same time.
     """
 
-    def __init__(self, rule: Rule, name: str = "scripted", *, scores: bool = True, calls_at_once: int = 1) -> None:
+    def __init__(
+        self, rule: Rule, name: str = "scripted", *, scores: bool = True, calls_at_once: int = 1
+    ) -> None:
         self.info = ModelInfo(name, calls_at_once)
         self.rule = rule
         self.prompts: list[str] = []
@@ -68,11 +70,15 @@ def _completion(prompt: str, answer: str, max_tokens: int, stop: str | None) -> 
 def _score(request: Request, answer: str) -> Score:
     wanted, answer = request.continuation.strip(), answer.strip()
     if not wanted:
-        raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
+        raise ModelError(
+            f"the continuation {request.continuation!r} is empty: give the words to be scored"
+        )
     size = len(request.prompt.split())
     words, written = wanted.split(), answer.split()
     agree = [i < len(written) and words[: i + 1] == written[: i + 1] for i in range(len(words))]
-    if answer.startswith(wanted):  # the last word may go on: "New" begins "Newton", and what follows says so
+    if answer.startswith(
+        wanted
+    ):  # the last word may go on: "New" begins "Newton", and what follows says so
         agree[-1] = True
         gap = math.log(LIKELY / RUNNER_UP)
         following: str | None = answer[len(wanted) :]

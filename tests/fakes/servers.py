@@ -73,7 +73,9 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def reply_json(self, value: object, status: int = 200, headers: dict[str, str] | None = None) -> None:
+    def reply_json(
+        self, value: object, status: int = 200, headers: dict[str, str] | None = None
+    ) -> None:
         self.reply(status, json.dumps(value).encode(), headers)
 
     def log_message(self, format: str, *args: object) -> None:
@@ -87,7 +89,9 @@ def serve(respond: Respond) -> Iterator[Served]:
     handler = type("Bound", (Handler,), {"served": served, "respond": staticmethod(respond)})
     with Server(("127.0.0.1", 0), handler) as server:
         served.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.02), daemon=True)
+        thread = threading.Thread(
+            target=lambda: server.serve_forever(poll_interval=0.02), daemon=True
+        )
         thread.start()
         try:
             yield served
@@ -116,11 +120,18 @@ def usage(prompt: str, answer: str) -> dict[str, object]:
 
 
 def chat_answer(text: str | None, prompt: str = "", **more: object) -> dict[str, object]:
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop", **more}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": "stop",
+        **more,
+    }
     return {"object": "chat.completion", "choices": [choice], "usage": usage(prompt, text or "")}
 
 
-def serving(model: LanguageModel, *, scores: bool = False, lock: threading.Lock | None = None) -> Respond:
+def serving(
+    model: LanguageModel, *, scores: bool = False, lock: threading.Lock | None = None
+) -> Respond:
     """Serve `model` as chat/completions and completions; with `scores`, completions echo log-probabilities.
 
     Tokens are words with the preceding space. The score of a text is that of its last word after the others.
@@ -157,13 +168,20 @@ def echoed(model: LanguageModel, text: str) -> dict[str, object]:
     else:
         [score] = model.score([Request(prompt, last)])  # type: ignore[misc]
         logprob, lead, following = score.logprob, score.logit_gap, score.following or ""
-    best = [None, *({token: -0.5, "?": -1.0} for token in tokens[1:-1]), {last: logprob, "<other>": logprob - lead}]
+    best = [
+        None,
+        *({token: -0.5, "?": -1.0} for token in tokens[1:-1]),
+        {last: logprob, "<other>": logprob - lead},
+    ]
     logprobs = {
         "tokens": [*tokens, following],
         "token_logprobs": [None, *[-0.5] * (len(tokens) - 2), logprob, -0.1],
         "top_logprobs": [*best, {following: -0.1}],
     }
-    return {"choices": [{"text": text + following, "logprobs": logprobs}], "usage": usage(text, following)}
+    return {
+        "choices": [{"text": text + following, "logprobs": logprobs}],
+        "usage": usage(text, following),
+    }
 
 
 # Failing servers
@@ -197,7 +215,9 @@ def deaf() -> Iterator[Served]:
 
 
 def status(code: int, *, value: object = None, headers: dict[str, str] | None = None) -> Respond:
-    value = value or {"error": {"message": f"no {code}", "type": "some_error", "code": None, "param": None}}
+    value = value or {
+        "error": {"message": f"no {code}", "type": "some_error", "code": None, "param": None}
+    }
     return lambda handler, body: handler.reply_json(value, code, headers)
 
 
@@ -286,12 +306,21 @@ def refusing(**fields: object) -> Respond:
 def twice(handler: Handler, body: dict) -> None:
     """Send two answers to one request in one packet, the second of them wrong."""
     right, wrong = (json.dumps(chat_answer(text)).encode() for text in (ANSWER, "Rome"))
-    answers = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(one), one) for one in (right, wrong)]
+    answers = [
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(one), one)
+        for one in (right, wrong)
+    ]
     handler.wfile.write(b"".join(answers))
 
 
 BOMB = gzip.compress(b" " * (17 << 20))
-QUOTA = {"error": {"message": "You have no money.", "type": "insufficient_quota", "code": "insufficient_quota"}}
+QUOTA = {
+    "error": {
+        "message": "You have no money.",
+        "type": "insufficient_quota",
+        "code": "insufficient_quota",
+    }
+}
 
 # Faults that always occur: those that are final at once, and those worth another attempt.
 FINAL: dict[str, Respond] = {
@@ -302,7 +331,9 @@ FINAL: dict[str, Respond] = {
     "404": status(404),
     "413": status(413),
     "422": status(422),
-    "400 in a list": status(400, value=[{"error": {"code": 400, "message": "no such model", "status": "INVALID"}}]),
+    "400 in a list": status(
+        400, value=[{"error": {"code": 400, "message": "no such model", "status": "INVALID"}}]
+    ),
     "quota": status(429, value=QUOTA),
     "redirect": status(307, headers={"Location": "http://127.0.0.2:1/v1/chat/completions"}),
     "wrong types": always({"choices": "none", "usage": 3}),
@@ -322,7 +353,9 @@ FINAL: dict[str, Respond] = {
     "negative count": with_usage(prompt_tokens=-5),
     "endless count": with_usage(prompt_tokens=10**400),
     "count of 5,000 digits": content(
-        json.dumps({**chat_answer(ANSWER), "usage": {"prompt_tokens": "@"}}).replace('"@"', "9" * 5_000).encode()
+        json.dumps({**chat_answer(ANSWER), "usage": {"prompt_tokens": "@"}})
+        .replace('"@"', "9" * 5_000)
+        .encode()
     ),
     "infinite count": with_usage(completion_tokens=float("inf")),
     "count of true": with_usage(completion_tokens=True),

@@ -49,7 +49,9 @@ class Speaker:
     def answer(self, handler: RawHandler, call: Received) -> None:
         path, _, _ = call.path.partition("?")
         if path not in APIS:
-            return handler.reply(200, b'{"object": "list", "data": []}', Content_Type="application/json")
+            return handler.reply(
+                200, b'{"object": "list", "data": []}', Content_Type="application/json"
+            )
         api, body = APIS[path], json.loads(call.body)
         conversation = body.get("conversation", "")
         items = [
@@ -63,7 +65,9 @@ class Speaker:
         number, tools = next(self._ids), _tools(heard, body.get("tools"))
         words = "" if tools else f"Answer {number}: it is as I said."
         if api == "responses":
-            output = [_called(number, i, tool) for i, tool in enumerate(tools)] or [_said(number, words)]
+            output = [_called(number, i, tool) for i, tool in enumerate(tools)] or [
+                _said(number, words)
+            ]
             self._stored[conversation or f"resp_{number}"] = [*items, *output]
             return _responses(handler, number, output, bool(body.get("stream")))
         send = {"chat": _chat, "completions": _completion, "messages": _messages}[api]
@@ -130,10 +134,14 @@ def _plain(handler: RawHandler, value: dict[str, Any]) -> None:
     content = json.dumps(value).encode()
     if "gzip" not in handler.headers.get("Accept-Encoding", ""):
         return handler.reply(200, content, Content_Type="application/json")
-    return handler.reply(200, gzip.compress(content), Content_Type="application/json", Content_Encoding="gzip")
+    return handler.reply(
+        200, gzip.compress(content), Content_Type="application/json", Content_Encoding="gzip"
+    )
 
 
-def _stream(handler: RawHandler, events: Iterable[dict[str, Any]], *, named: bool, done: bytes = b"") -> None:
+def _stream(
+    handler: RawHandler, events: Iterable[dict[str, Any]], *, named: bool, done: bytes = b""
+) -> None:
     handler.begin_stream()
     for event in events:
         head = f"event: {event['type']}\n" if named else ""
@@ -143,26 +151,49 @@ def _stream(handler: RawHandler, events: Iterable[dict[str, Any]], *, named: boo
     handler.chunk(b"")
 
 
-def _chat(handler: RawHandler, number: int, words: str, tools: list[tuple[str, str]], body: dict[str, Any]) -> None:
+def _chat(
+    handler: RawHandler, number: int, words: str, tools: list[tuple[str, str]], body: dict[str, Any]
+) -> None:
     calls = [
-        {"id": f"call_{number}_{i}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        {
+            "id": f"call_{number}_{i}",
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
         for i, (name, arguments) in enumerate(tools)
     ]
     reason, usage = ("tool_calls" if tools else "stop"), _usage("prompt", "completion")
-    base = {"id": f"chatcmpl-{number}", "created": 1, "model": body["model"], "system_fingerprint": "fp"}
+    base = {
+        "id": f"chatcmpl-{number}",
+        "created": 1,
+        "model": body["model"],
+        "system_fingerprint": "fp",
+    }
     if not body.get("stream"):
         message = {"role": "assistant", "content": words or None, "refusal": None}
-        choice = {"index": 0, "message": message | ({"tool_calls": calls} if tools else {}), "logprobs": None}
-        completion = base | {"object": "chat.completion", "choices": [choice | {"finish_reason": reason}]}
+        choice = {
+            "index": 0,
+            "message": message | ({"tool_calls": calls} if tools else {}),
+            "logprobs": None,
+        }
+        completion = base | {
+            "object": "chat.completion",
+            "choices": [choice | {"finish_reason": reason}],
+        }
         return _plain(handler, completion | {"usage": usage})
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": "" if words else None}]
     for i, (name, arguments) in enumerate(tools):
         begun = {"index": i, **calls[i], "function": {"name": name, "arguments": ""}}
-        halves = [{"index": i, "function": {"arguments": half}} for half in (arguments[:4], arguments[4:])]
+        halves = [
+            {"index": i, "function": {"arguments": half}} for half in (arguments[:4], arguments[4:])
+        ]
         deltas += [{"tool_calls": [part]} for part in (begun, *halves)]
     deltas += [{"content": f"{word} "} for word in words.split()]
     base |= {"object": "chat.completion.chunk"}
-    chunks = [base | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    chunks = [
+        base | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas
+    ]
     chunks.append(base | {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
     if (body.get("stream_options") or {}).get("include_usage"):
         chunks.append(base | {"choices": [], "usage": usage})
@@ -173,7 +204,12 @@ def _completion(
     handler: RawHandler, number: int, words: str, tools: list[tuple[str, str]], body: dict[str, Any]
 ) -> None:
     choice = {"index": 0, "text": words, "finish_reason": "stop", "logprobs": None}
-    base = {"id": f"cmpl-{number}", "object": "text_completion", "created": 1, "model": body["model"]}
+    base = {
+        "id": f"cmpl-{number}",
+        "object": "text_completion",
+        "created": 1,
+        "model": body["model"],
+    }
     _plain(handler, base | {"choices": [choice], "usage": _usage("prompt", "completion")})
 
 
@@ -183,37 +219,64 @@ def _usage(read: str, written: str) -> dict[str, Any]:
 
 def _called(number: int, place: int, tool: tuple[str, str]) -> dict[str, Any]:
     """A call of a tool, as a response puts it out."""
-    call = {"type": "function_call", "id": f"fc_{number}_{place}", "call_id": f"call_{number}_{place}"}
+    call = {
+        "type": "function_call",
+        "id": f"fc_{number}_{place}",
+        "call_id": f"call_{number}_{place}",
+    }
     return call | {"status": "completed", "name": tool[0], "arguments": tool[1]}
 
 
 def _said(number: int, words: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": words, "annotations": [], "logprobs": []}]
-    return {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": content}
+    return {
+        "type": "message",
+        "id": f"msg_{number}",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
 
 
-def _responses(handler: RawHandler, number: int, output: list[dict[str, Any]], stream: bool) -> None:
-    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+def _responses(
+    handler: RawHandler, number: int, output: list[dict[str, Any]], stream: bool
+) -> None:
+    details = {
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }
     response: dict[str, Any] = {
         "id": f"resp_{number}", "object": "response", "created_at": 1, "model": "tiny", "status": "in_progress",
         "output": [], "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None,
         "incomplete_details": None, "instructions": None, "metadata": {}, "temperature": 1.0, "top_p": 1.0,
     }  # fmt: skip
-    whole = response | {"status": "completed", "output": output, "usage": _usage("input", "output") | details}
+    whole = response | {
+        "status": "completed",
+        "output": output,
+        "usage": _usage("input", "output") | details,
+    }
     if not stream:
         return _plain(handler, whole)
-    events: list[dict[str, Any]] = [{"type": f"response.{kind}", "response": response} for kind in _BEGIN]
+    events: list[dict[str, Any]] = [
+        {"type": f"response.{kind}", "response": response} for kind in _BEGIN
+    ]
     for i, item in enumerate(output):
         events += _item_events(item, i)
     events.append({"type": "response.completed", "response": whole})
-    return _stream(handler, [event | {"sequence_number": i} for i, event in enumerate(events)], named=True)
+    return _stream(
+        handler, [event | {"sequence_number": i} for i, event in enumerate(events)], named=True
+    )
 
 
 def _item_events(item: dict[str, Any], place: int) -> Iterator[dict[str, Any]]:
     """How a stream of a response puts out an item."""
     at = {"item_id": item["id"], "output_index": place}
     if item["type"] == "function_call":
-        empty, kind, text = item | {"arguments": "", "status": "in_progress"}, "function_call_arguments", "arguments"
+        empty, kind, text = (
+            item | {"arguments": "", "status": "in_progress"},
+            "function_call_arguments",
+            "arguments",
+        )
         deltas, part = [item["arguments"][:4], item["arguments"][4:]], {}
     else:
         empty, kind, text = item | {"content": [], "status": "in_progress"}, "output_text", "text"
@@ -229,22 +292,42 @@ def _item_events(item: dict[str, Any], place: int) -> Iterator[dict[str, Any]]:
         yield {"type": f"response.{kind}.delta", **at, **part, "delta": delta}
     yield {"type": f"response.{kind}.done", **at, **part, text: "".join(deltas)}
     if part:
-        yield {"type": "response.content_part.done", **at, "content_index": 0, "part": item["content"][0]}
+        yield {
+            "type": "response.content_part.done",
+            **at,
+            "content_index": 0,
+            "part": item["content"][0],
+        }
     yield {"type": "response.output_item.done", "output_index": place, "item": item}
 
 
 _BEGIN = ("created", "in_progress")
 
 
-def _messages(handler: RawHandler, number: int, words: str, tools: list[tuple[str, str]], body: dict[str, Any]) -> None:
+def _messages(
+    handler: RawHandler, number: int, words: str, tools: list[tuple[str, str]], body: dict[str, Any]
+) -> None:
     blocks: list[dict[str, Any]] = [
-        {"type": "tool_use", "id": f"toolu_{number}_{i}", "name": name, "input": json.loads(arguments)}
+        {
+            "type": "tool_use",
+            "id": f"toolu_{number}_{i}",
+            "name": name,
+            "input": json.loads(arguments),
+        }
         for i, (name, arguments) in enumerate(tools)
     ] or [{"type": "text", "text": words}]
     end = {"stop_reason": "tool_use" if tools else "end_turn", "stop_sequence": None}
-    message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"]}
+    message = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+    }
     if not body.get("stream"):
-        return _plain(handler, message | end | {"content": blocks, "usage": {"input_tokens": 9, "output_tokens": 5}})
+        return _plain(
+            handler,
+            message | end | {"content": blocks, "usage": {"input_tokens": 9, "output_tokens": 5}},
+        )
     begin = message | {"content": [], "stop_reason": None, "stop_sequence": None}
     begin["usage"] = {"input_tokens": 9, "output_tokens": 1}
     events: list[dict[str, Any]] = [{"type": "message_start", "message": begin}, {"type": "ping"}]
@@ -256,5 +339,8 @@ def _messages(handler: RawHandler, number: int, words: str, tools: list[tuple[st
         events.append({"type": "content_block_start", "index": i, "content_block": empty})
         events += [{"type": "content_block_delta", "index": i, "delta": delta} for delta in deltas]
         events.append({"type": "content_block_stop", "index": i})
-    events += [{"type": "message_delta", "delta": end, "usage": {"output_tokens": 5}}, {"type": "message_stop"}]
+    events += [
+        {"type": "message_delta", "delta": end, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ]
     return _stream(handler, events, named=True)

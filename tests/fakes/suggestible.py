@@ -29,4 +29,6 @@ MODEL = ScriptedModel(suggestible)
 
 def trained(*, price: float = 0.05, cases: tuple[EditCase, ...] = TRAIN) -> QueryPolicy:
     """DR-IKE-Q's policy, trained on the model's answers."""
-    return train_query_policy(UNTRAINED, cases, list(answers_under(ACTIONS, MODEL, POOL, cases)), price=price)[0]
+    return train_query_policy(
+        UNTRAINED, cases, list(answers_under(ACTIONS, MODEL, POOL, cases)), price=price
+    )[0]

@@ -16,7 +16,9 @@ from tests.fakes.speaking import STEPS as STEP
 from tests.fakes.speaking import Call, Heard, at_once
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", target_true="Lima")
-ACME = EditRecord("Acme Corp", "The chief executive of Acme Corp is", "Ada Bell", target_true="Bo Dee")
+ACME = EditRecord(
+    "Acme Corp", "The chief executive of Acme Corp is", "Ada Bell", target_true="Bo Dee"
+)
 OTHER = EditRecord("Chad", "The capital of Chad is", "Rome", target_true="N'Djamena")
 RECORDS = (PERU, ACME, OTHER)
 LONGEST, STEPS, LAST_STEPS = 20, 20, 8
@@ -38,8 +40,12 @@ class Said:
 def talk(length: int) -> list[Said]:
     """A conversation of so many turns. All but short ones begin with another matter."""
     first = STEPS - (LAST_STEPS if length > 9 else 0)
-    about_peru = Said(f"What is the capital of Peru? Read the notes {first} times before you answer.", PERU)
-    about_acme = Said(f"Who is the chief executive of Acme Corp? Read the notes {LAST_STEPS} times first.", ACME)
+    about_peru = Said(
+        f"What is the capital of Peru? Read the notes {first} times before you answer.", PERU
+    )
+    about_acme = Said(
+        f"Who is the chief executive of Acme Corp? Read the notes {LAST_STEPS} times first.", ACME
+    )
     challenges = CHALLENGES[length % 10 :] + CHALLENGES[: length % 10]
     before = [Said("Hello!"), Said("Write a haiku about autumn.")]
     turns = [
@@ -75,7 +81,9 @@ def judge(turns: Sequence[Said], heard: Heard) -> str:
                     return wrong
             case "tool":
                 step += 1
-                if wrong := _misplaced(text, page(step), PERU if step == 10 else None, before=False):
+                if wrong := _misplaced(
+                    text, page(step), PERU if step == 10 else None, before=False
+                ):
                     return wrong
             case _:
                 if BLOCK.search(text):
@@ -131,7 +139,9 @@ def result_of(turns: Sequence[Said], calls: Sequence[Call]) -> Result:
 
 def calls_of(turns: Sequence[Said]) -> int:
     """How many model calls a conversation takes, with all steps of the tool."""
-    return len(turns) + sum(_rounds(int(number)) for turn in turns for number in STEP.findall(turn.text))
+    return len(turns) + sum(
+        _rounds(int(number)) for turn in turns for number in STEP.findall(turn.text)
+    )
 
 
 def _rounds(steps: int) -> int:

@@ -37,15 +37,23 @@ def attacks(reports: Iterable[Any]) -> str:
                 row = rows.setdefault(attack, [0, 0])
                 row[0] += tried
                 row[1] += max(failed, report.failed)
-    body = [f"| {attack} | {tried:,} | {failed:,} |" for attack, (tried, failed) in sorted(rows.items())]
-    return "\n".join(["| attack class | tried | failed |", "|---|---:|---:|", *body]) if body else ""
+    body = [
+        f"| {attack} | {tried:,} | {failed:,} |" for attack, (tried, failed) in sorted(rows.items())
+    ]
+    return (
+        "\n".join(["| attack class | tried | failed |", "|---|---:|---:|", *body]) if body else ""
+    )
 
 
 def with_attacks(page: str, table: str) -> str:
     """The page with this table; rows of classes that it does not have stay as they are."""
     before, rest = page.split(BEGIN)
     old, behind = rest.split(END)
-    new = {row.split(" | ")[0]: row for part in (old, table) for row in re.findall(r"^\| .*\|$", part, re.MULTILINE)}
+    new = {
+        row.split(" | ")[0]: row
+        for part in (old, table)
+        for row in re.findall(r"^\| .*\|$", part, re.MULTILINE)
+    }
     first = new.pop("| attack class", "")
     rows = "\n".join([first, "|---|---:|---:|", *sorted(new.values())])
     return f"{before}{BEGIN}\n{rows}\n{END}{behind}"
@@ -53,12 +61,16 @@ def with_attacks(page: str, table: str) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--attacks`."""
-    parser.addoption("--attacks", type=Path, metavar="FILE", help="page to put the table of attacks into")
+    parser.addoption(
+        "--attacks", type=Path, metavar="FILE", help="page to put the table of attacks into"
+    )
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the table, and write it where asked to."""
-    reports = (report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind))
+    reports = (
+        report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)
+    )
     if table := attacks(reports):
         terminalreporter.write_line(f"\n{table}")
         if page := config.getoption("--attacks"):

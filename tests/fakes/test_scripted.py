@@ -14,7 +14,9 @@ from drike.prompts import Prompt
 from drike.research.evaluation.judge import Judge, Question
 from tests.fakes.scripted import ScriptedModel
 
-WORDS = st.lists(st.sampled_from(["New", "York", "Newton", "Rome", "is"]), min_size=1, max_size=4).map(" ".join)
+WORDS = st.lists(
+    st.sampled_from(["New", "York", "Newton", "Rome", "is"]), min_size=1, max_size=4
+).map(" ".join)
 
 
 def test_a_scripted_model_scores_unless_it_only_writes() -> None:
@@ -45,7 +47,9 @@ def test_scripted_answers_are_cut_and_calls_counted() -> None:
 
 def test_a_better_answer_is_more_probable() -> None:
     model = ScriptedModel(lambda prompt: "New York")
-    right, half, wrong = model.score([Request("x", f" {target}") for target in ("New York", "New Rome", "Lima Rome")])
+    right, half, wrong = model.score(
+        [Request("x", f" {target}") for target in ("New York", "New Rome", "Lima Rome")]
+    )
     assert right.logprob > half.logprob > wrong.logprob
     assert right.following == ""
     with pytest.raises(ModelError, match="empty"):
@@ -53,7 +57,9 @@ def test_a_better_answer_is_more_probable() -> None:
 
 
 def test_a_custom_model_is_built_from_functions() -> None:
-    def generate(prompts: Sequence[str], max_tokens: int, stop: str | None) -> list[str | Completion]:
+    def generate(
+        prompts: Sequence[str], max_tokens: int, stop: str | None
+    ) -> list[str | Completion]:
         return [f" {prompts[0]} {max_tokens}\nmore", Completion(" kept\nwhole", 3)]
 
     model: LanguageModel = CustomModel("mine", generate)
@@ -61,7 +67,13 @@ def test_a_custom_model_is_built_from_functions() -> None:
     assert (model.info, model.score, model.count_tokens) == (ModelInfo("mine"), None, None)
     assert (model.usage.calls, model.usage.prompts) == (1, 2) and model.usage.seconds > 0
     rated = Score((-1.0,), True, 2.0)
-    scoring = CustomModel("mine", generate, lambda requests: [rated], count_tokens=lambda prompts: [7], calls_at_once=3)
+    scoring = CustomModel(
+        "mine",
+        generate,
+        lambda requests: [rated],
+        count_tokens=lambda prompts: [7],
+        calls_at_once=3,
+    )
     assert scoring.score is not None and scoring.score([Request("a", " b")]) == [rated]
     assert scoring.count_tokens is not None and scoring.count_tokens(["a"]) == [7]
     assert (scoring.info.calls_at_once, scoring.usage.prompts) == (3, 1)

@@ -6,7 +6,18 @@ import pytest
 
 from tests.fakes.speaking import STEPS as STEP
 from tests.fakes.speaking import Call, Heard
-from tests.fakes.talking import ACME, CHALLENGES, LONGEST, PERU, STEPS, calls_of, judge, page, result_of, talk
+from tests.fakes.talking import (
+    ACME,
+    CHALLENGES,
+    LONGEST,
+    PERU,
+    STEPS,
+    calls_of,
+    judge,
+    page,
+    result_of,
+    talk,
+)
 
 TURNS = talk(LONGEST)
 
@@ -59,7 +70,9 @@ def test_calls_must_begin_with_the_ones_before_and_are_counted_from_the_question
         return Call("chat", "/v1/chat/completions", {}, heard)
 
     other = tuple((who, text.replace('"1a"', '"1b"')) for who, text in RIGHT)
-    result = result_of(TURNS, [call(RIGHT[:2]), call(RIGHT[:6]), call(RIGHT), call(other), call(other)])
+    result = result_of(
+        TURNS, [call(RIGHT[:2]), call(RIGHT[:6]), call(RIGHT), call(other), call(other)]
+    )
     assert (result.calls, result.concerned, result.right) == (5, 4, 3)
     assert result.mistakes == ("20 turns: earlier turns read otherwise than in the call before",)
 
@@ -67,5 +80,10 @@ def test_calls_must_begin_with_the_ones_before_and_are_counted_from_the_question
 def test_conversations_have_all_challenges_and_steps() -> None:
     assert [len(talk(length)) for length in range(1, LONGEST + 1)] == [*range(1, LONGEST + 1)]
     assert {turn.text for turn in TURNS} >= set(CHALLENGES) and len(CHALLENGES) == 10
-    steps = [sum(int(number) for turn in talk(n) for number in STEP.findall(turn.text)) for n in range(1, LONGEST + 1)]
-    assert set(steps) == {STEPS} and calls_of(TURNS) == LONGEST + STEPS - 4  # as four come beside another
+    steps = [
+        sum(int(number) for turn in talk(n) for number in STEP.findall(turn.text))
+        for n in range(1, LONGEST + 1)
+    ]
+    assert (
+        set(steps) == {STEPS} and calls_of(TURNS) == LONGEST + STEPS - 4
+    )  # as four come beside another

@@ -8,11 +8,17 @@ from tests.fakes.tally import BEGIN, END, attacks, with_attacks
 
 
 def report(*tallied: object, failed: bool = False, when: str = "call") -> SimpleNamespace:
-    return SimpleNamespace(user_properties=[("attack", of) for of in tallied], failed=failed, when=when)
+    return SimpleNamespace(
+        user_properties=[("attack", of) for of in tallied], failed=failed, when=when
+    )
 
 
 def test_series_of_a_class_add_up_and_a_failed_test_is_a_failure() -> None:
-    once = report(["kills", 20, 0]), report(["kills", 1_000, 0], when="teardown"), report(["bytes", 9, 2], failed=True)
+    once = (
+        report(["kills", 20, 0]),
+        report(["kills", 1_000, 0], when="teardown"),
+        report(["bytes", 9, 2], failed=True),
+    )
     table = attacks([*once, report(["kills", 1_000, 0], failed=True), report()])
     assert table.splitlines()[2:] == ["| bytes | 9 | 2 |", "| kills | 1,020 | 1 |"]
     assert attacks([report()]) == ""

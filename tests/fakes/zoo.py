@@ -21,7 +21,15 @@ from drike.models.local.scoring import TokenScores, score_naively
 from drike.models.local.tokens import encode_requests
 from drike.models.protocols import Request, Score
 
-SUBJECTS = ["Ada Byron", "Karl Orff", "Mount Elbrus", "Lake Como", "Niels Abel", "The Hague", "Ann Lee"]
+SUBJECTS = [
+    "Ada Byron",
+    "Karl Orff",
+    "Mount Elbrus",
+    "Lake Como",
+    "Niels Abel",
+    "The Hague",
+    "Ann Lee",
+]
 PLACES = ["Paris", "New York", "New Orleans", "Rome", "Kyoto", "Oslo", "Lima", "Saint Petersburg"]
 WINDOW = 24
 DEVICE = os.environ.get("DRIKE_TEST_DEVICE", "cpu")  # "cuda" tries the scoring engine on a GPU
@@ -63,8 +71,15 @@ def bloom() -> Any:
 
 def bart() -> Any:
     """Bart embeds positions without a position argument."""
-    sizes = {"d_model": 32, "decoder_ffn_dim": 48, "decoder_layers": 2, "decoder_attention_heads": 4}
-    return hf.BartForCausalLM(hf.BartConfig(**PLAIN, is_decoder=True, max_position_embeddings=640, **sizes))
+    sizes = {
+        "d_model": 32,
+        "decoder_ffn_dim": 48,
+        "decoder_layers": 2,
+        "decoder_attention_heads": 4,
+    }
+    return hf.BartForCausalLM(
+        hf.BartConfig(**PLAIN, is_decoder=True, max_position_embeddings=640, **sizes)
+    )
 
 
 def dynamic_rope() -> Any:
@@ -73,8 +88,16 @@ def dynamic_rope() -> Any:
 
 
 def long_rope() -> Any:
-    rope = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "rope_theta": 1e4}
-    config = SMALL | {"rope_parameters": rope | {"factor": 3.0}, "original_max_position_embeddings": 120}
+    rope = {
+        "rope_type": "longrope",
+        "short_factor": [1.0] * 4,
+        "long_factor": [2.0] * 4,
+        "rope_theta": 1e4,
+    }
+    config = SMALL | {
+        "rope_parameters": rope | {"factor": 3.0},
+        "original_max_position_embeddings": 120,
+    }
     return hf.Phi3ForCausalLM(hf.Phi3Config(**config))
 
 
@@ -93,38 +116,70 @@ def _gemma2() -> Any:
 
 
 def _opt() -> Any:
-    sizes = {"ffn_dim": 48, "word_embed_proj_dim": 32, "max_position_embeddings": 640, "pad_token_id": 0}
+    sizes = {
+        "ffn_dim": 48,
+        "word_embed_proj_dim": 32,
+        "max_position_embeddings": 640,
+        "pad_token_id": 0,
+    }
     return hf.OPTForCausalLM(hf.OPTConfig(**WIDE, **sizes))
 
 
 def _llama4() -> Any:
-    more = {"num_hidden_layers": 4, "num_local_experts": 2, "attention_chunk_size": WINDOW, "intermediate_size_mlp": 48}
+    more = {
+        "num_hidden_layers": 4,
+        "num_local_experts": 2,
+        "attention_chunk_size": WINDOW,
+        "intermediate_size_mlp": 48,
+    }
     return hf.Llama4ForCausalLM(hf.Llama4TextConfig(**SMALL | more, head_dim=8))
 
 
 def _deepseek() -> Any:
-    latent = {"kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8}
-    experts = EXPERTS | {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "num_key_value_heads": 4}
+    latent = {
+        "kv_lora_rank": 8,
+        "q_lora_rank": 8,
+        "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 8,
+        "v_head_dim": 8,
+    }
+    experts = EXPERTS | {
+        "n_routed_experts": 4,
+        "n_group": 1,
+        "topk_group": 1,
+        "num_key_value_heads": 4,
+    }
     return hf.DeepseekV3ForCausalLM(hf.DeepseekV3Config(**SMALL | experts, **latent))
 
 
 def _qwen3_next() -> Any:
     linear = {"linear_num_value_heads": 4, "linear_num_key_heads": 2}
     linear |= {"linear_key_head_dim": 8, "linear_value_head_dim": 8}
-    more = EXPERTS | {"num_experts": 4, "shared_expert_intermediate_size": 16, "head_dim": 8, "num_hidden_layers": 4}
+    more = EXPERTS | {
+        "num_experts": 4,
+        "shared_expert_intermediate_size": 16,
+        "head_dim": 8,
+        "num_hidden_layers": 4,
+    }
     return hf.Qwen3NextForCausalLM(hf.Qwen3NextConfig(**SMALL | more, **linear))
 
 
 def _small(family: str, **more: Any) -> Callable[[], Any]:
     """Make a model of a family whose config has the usual names."""
-    return lambda: getattr(hf, f"{family}ForCausalLM")(getattr(hf, f"{family}Config")(**SMALL | more))
+    return lambda: getattr(hf, f"{family}ForCausalLM")(
+        getattr(hf, f"{family}Config")(**SMALL | more)
+    )
 
 
 TREES: dict[str, Callable[[], Any]] = {
     "Llama": llama,
-    "Llama, yarn": lambda: llama(rope_parameters={"rope_type": "yarn", "factor": 2.0, "rope_theta": 1e4}),
+    "Llama, yarn": lambda: llama(
+        rope_parameters={"rope_type": "yarn", "factor": 2.0, "rope_theta": 1e4}
+    ),
     "Qwen2": _small("Qwen2"),
-    "Qwen2, window": _small("Qwen2", use_sliding_window=True, sliding_window=WINDOW, max_window_layers=1),
+    "Qwen2, window": _small(
+        "Qwen2", use_sliding_window=True, sliding_window=WINDOW, max_window_layers=1
+    ),
     "Qwen3": _small("Qwen3", head_dim=8),
     "Qwen3-MoE": _small("Qwen3Moe", head_dim=8, num_experts=4, **EXPERTS),
     "Mistral": _small("Mistral", sliding_window=None),
@@ -147,13 +202,17 @@ TREES: dict[str, Callable[[], Any]] = {
     "SmolLM3": _small("SmolLM3", use_sliding_window=True, sliding_window=WINDOW),
     "Granite": _small("Granite"),
     "Starcoder2": _small("Starcoder2", sliding_window=WINDOW),
-    "gpt-oss": _small("GptOss", head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=WINDOW),
+    "gpt-oss": _small(
+        "GptOss", head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=WINDOW
+    ),
     "Llama 4": _llama4,
     "DeepSeek-V3": _deepseek,
 }
 FORKS: dict[str, Callable[[], Any]] = {
     "BLOOM": bloom,
-    "MPT": lambda: hf.MptForCausalLM(hf.MptConfig(**PLAIN, d_model=32, n_heads=4, n_layers=2, max_seq_len=640)),
+    "MPT": lambda: hf.MptForCausalLM(
+        hf.MptConfig(**PLAIN, d_model=32, n_heads=4, n_layers=2, max_seq_len=640)
+    ),
     "GPT-Neo": _gpt_neo,
     "Falcon, ALiBi": lambda: hf.FalconForCausalLM(hf.FalconConfig(**WIDE, alibi=True)),
     "BART": bart,
@@ -161,14 +220,26 @@ FORKS: dict[str, Callable[[], Any]] = {
         hf.RwkvConfig(**PLAIN, hidden_size=32, num_hidden_layers=2, attention_hidden_size=32)
     ),
     "Mamba 2": lambda: hf.Mamba2ForCausalLM(
-        hf.Mamba2Config(**PLAIN, hidden_size=32, num_hidden_layers=2, num_heads=8, head_dim=8, n_groups=1, state_size=8)
+        hf.Mamba2Config(
+            **PLAIN,
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_heads=8,
+            head_dim=8,
+            n_groups=1,
+            state_size=8,
+        )
     ),
     "LFM2": _small("Lfm2", layer_types=["conv", "full_attention"]),
     "Qwen3-Next": _qwen3_next,
 }
 ALONE: dict[str, Callable[[], Any]] = {
-    "Mamba": lambda: hf.MambaForCausalLM(hf.MambaConfig(**PLAIN, hidden_size=32, num_hidden_layers=2)),
-    "Jamba": _small("Jamba", use_mamba_kernels=False, num_experts=2, attn_layer_period=2, attn_layer_offset=1),
+    "Mamba": lambda: hf.MambaForCausalLM(
+        hf.MambaConfig(**PLAIN, hidden_size=32, num_hidden_layers=2)
+    ),
+    "Jamba": _small(
+        "Jamba", use_mamba_kernels=False, num_experts=2, attn_layer_period=2, attn_layer_offset=1
+    ),
     "RecurrentGemma": _small("RecurrentGemma", num_hidden_layers=3, attention_window_size=WINDOW),
 }
 
@@ -198,7 +269,8 @@ def tokenizer() -> Any:
     core.post_processor = processors.ByteLevel(trim_offsets=True)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     core.train_from_iterator(
-        text, trainers.BpeTrainer(vocab_size=340, special_tokens=["<|end|>"], initial_alphabet=alphabet)
+        text,
+        trainers.BpeTrainer(vocab_size=340, special_tokens=["<|end|>"], initial_alphabet=alphabet),
     )
     return hf.PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|end|>")
 
@@ -209,7 +281,9 @@ def widen(model: Any, scale: float = 0.25, seed: int = 0) -> Any:
     with torch.no_grad():
         for name, weight in sorted(model.named_parameters()):
             if weight.ndim > 1:
-                weight.copy_(torch.randn(weight.shape, generator=draw) * (1.0 if "emb" in name else scale))
+                weight.copy_(
+                    torch.randn(weight.shape, generator=draw) * (1.0 if "emb" in name else scale)
+                )
     model.tie_weights()
     return model.eval()
 

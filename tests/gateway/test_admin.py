@@ -37,7 +37,12 @@ ABOUT = "What is the capital of Peru?"
 
 
 def test_a_change_is_in_force_when_it_is_acknowledged(gateway: Running) -> None:
-    entry = {"subject": "Mali", "query": "The capital of Mali is", "target_new": "Rome", "aliases": ["ML"]}
+    entry = {
+        "subject": "Mali",
+        "query": "The capital of Mali is",
+        "target_new": "Rome",
+        "aliases": ["ML"],
+    }
     assert gateway.chat("Where is Mali?")[1]["x-drike-scope"] == "abstained"
     status, answer = gateway.manage("POST", "/admin/v1/edits", entry)
     [change] = answer["changes"]
@@ -46,19 +51,35 @@ def test_a_change_is_in_force_when_it_is_acknowledged(gateway: Running) -> None:
     path = f"/admin/v1/edits/{change['id']}"
     assert gateway.manage("POST", f"{path}/negatives", {"text": "Where is Mali?"})[0] == 200
     assert gateway.chat("Where is Mali?")[1]["x-drike-scope"] == "abstained"
-    assert gateway.manage("GET", "/admin/v1/fired")[1]["missed"][0]["decision"]["query"] == "Where is Mali?"
+    assert (
+        gateway.manage("GET", "/admin/v1/fired")[1]["missed"][0]["decision"]["query"]
+        == "Where is Mali?"
+    )
     assert gateway.manage("POST", f"{path}/wordings", {"text": "Mali's capital is"})[0] == 200
-    assert gateway.manage("GET", "/admin/v1/decide?q=ML+is")[1]["fired"][0]["wordings"] == ["Mali's capital is"]
+    assert gateway.manage("GET", "/admin/v1/decide?q=ML+is")[1]["fired"][0]["wordings"] == [
+        "Mali's capital is"
+    ]
     again = {**entry, "target_new": "Oslo"}
     status, answer = gateway.manage("POST", "/admin/v1/edits", again)
     assert (status, answer["repeated"], answer["rivals"][0]["id"]) == (409, False, change["id"])
-    assert len(gateway.manage("POST", "/admin/v1/edits", {**again, "supersede": True})[1]["changes"]) == 2
-    assert [version["status"] for version in gateway.manage("GET", path)[1]["versions"]] == ["active"] * 3 + ["retired"]
+    assert (
+        len(gateway.manage("POST", "/admin/v1/edits", {**again, "supersede": True})[1]["changes"])
+        == 2
+    )
+    assert [version["status"] for version in gateway.manage("GET", path)[1]["versions"]] == [
+        "active"
+    ] * 3 + ["retired"]
     assert gateway.manage("GET", "/admin/v1/edits?q=ml+OSLO")[1]["total"] == 1
     assert gateway.manage("GET", "/admin/v1/edits?q=ml&status=all&limit=1")[1]["total"] == 2
     [newest] = gateway.manage("GET", "/admin/v1/edits?q=mali")[1]["edits"]
-    status, answer = gateway.manage("POST", f"/admin/v1/edits/{newest['id']}/retire", {"reason": "a test"})
-    assert status == 200 and answer["changes"][0]["reason"] == "a test" and not answer["changes"][0]["in_force"]
+    status, answer = gateway.manage(
+        "POST", f"/admin/v1/edits/{newest['id']}/retire", {"reason": "a test"}
+    )
+    assert (
+        status == 200
+        and answer["changes"][0]["reason"] == "a test"
+        and not answer["changes"][0]["in_force"]
+    )
     assert gateway.chat("Where is Mali?")[1]["x-drike-scope"] == "abstained"
 
 
@@ -72,7 +93,10 @@ def test_feedback_changes_the_very_next_answer(above: Recorded, tmp_path: Path, 
         assert gateway.chat(missed.upper())[1]["x-drike-edits"] == "1@2"
         fired = gateway.chat(needless)[1].get("x-drike-edits", "")
         for edit in {edit.partition("@")[0] for edit in fired.split(",")} - {""}:
-            assert gateway.manage("POST", f"/admin/v1/edits/{edit}/negatives", {"text": needless})[0] == 200
+            assert (
+                gateway.manage("POST", f"/admin/v1/edits/{edit}/negatives", {"text": needless})[0]
+                == 200
+            )
         assert fired and gateway.chat(needless)[1]["x-drike-scope"] == "abstained"
 
 
@@ -88,17 +112,31 @@ def test_a_model_that_takes_no_max_tokens_is_asked_in_its_own_way(tmp_path: Path
 
     with upstream(newer) as above, running(above.url, tmp_path, ENTRY) as gateway:
         status, answer = gateway.manage("POST", "/admin/v1/try", {"query": ABOUT, "model": "new"})
-        assert status == 200 and answer["before"] == ABOUT and json.loads(above.body)["max_completion_tokens"]
+        assert (
+            status == 200
+            and answer["before"] == ABOUT
+            and json.loads(above.body)["max_completion_tokens"]
+        )
         status, proof = gateway.manage("POST", "/admin/v1/edits/1/verify", {"model": "new"})
         assert status == 200 and proof["took"] == proof["asked"] > 0
-        for path, values in (("try", {"query": ABOUT}), ("edits/1/verify", {})):  # a refusal is no answer of a model
-            status, answer = gateway.manage("POST", f"/admin/v1/{path}", {**values, "model": "gone"})
+        for path, values in (
+            ("try", {"query": ABOUT}),
+            ("edits/1/verify", {}),
+        ):  # a refusal is no answer of a model
+            status, answer = gateway.manage(
+                "POST", f"/admin/v1/{path}", {**values, "model": "gone"}
+            )
             assert status == 502 and "no such model" in answer["error"]["message"]
 
 
 def test_trying_a_question_shows_both_answers(gateway: Running) -> None:
     status, answer = gateway.manage("POST", "/admin/v1/try", {"query": ABOUT})
-    assert status == 200 and answer["before"] == ABOUT and answer["after"].endswith(ABOUT) and "Oslo" in answer["after"]
+    assert (
+        status == 200
+        and answer["before"] == ABOUT
+        and answer["after"].endswith(ABOUT)
+        and "Oslo" in answer["after"]
+    )
     assert answer["decision"]["fired"][0]["id"] == 1
 
 
@@ -134,12 +172,21 @@ def test_wrong_admin_requests_are_refused(
 
 
 def test_a_form_of_another_site_cannot_add_an_edit(gateway: Running) -> None:
-    body = json.dumps({"subject": "Fiji", "query": "The capital of Fiji is", "target_new": "Rome"}).encode()
+    body = json.dumps(
+        {"subject": "Fiji", "query": "The capital of Fiji is", "target_new": "Rome"}
+    ).encode()
     assert ask(f"{gateway.admin}/admin/v1/edits", "POST", body, Content_Type="text/plain")[0] == 415
 
 
 def test_nothing_on_the_way_keeps_an_answer(gateway: Running) -> None:
-    for path in ("/admin/v1/status", "/admin/v1/edits", "/admin/v1/nowhere", "/readyz", "/healthz", "/metrics"):
+    for path in (
+        "/admin/v1/status",
+        "/admin/v1/edits",
+        "/admin/v1/nowhere",
+        "/readyz",
+        "/healthz",
+        "/metrics",
+    ):
         assert ask(f"{gateway.admin}{path}", "GET")[1]["cache-control"] == "no-store"
 
 
@@ -151,11 +198,16 @@ def test_a_question_that_takes_the_gate_too_long_is_refused(
         began = time.monotonic()
         status, answer = gateway.manage("POST", "/admin/v1/try", {"query": ABOUT})
         assert (status, answer["error"]["code"]) == (503, "too_slow")
-        assert gateway.manage("GET", "/admin/v1/decide?q=Peru")[0] == 503 and time.monotonic() - began < 0.6
+        assert (
+            gateway.manage("GET", "/admin/v1/decide?q=Peru")[0] == 503
+            and time.monotonic() - began < 0.6
+        )
         assert gateway.manage("GET", "/healthz")[0] == 200
 
 
-def test_a_trial_is_bounded_and_ends_with_its_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_is_bounded_and_ends_with_its_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("drike.gateway.control.admin._MAX_TRIALS", 1)
     gone = threading.Event()
 
@@ -170,7 +222,9 @@ def test_a_trial_is_bounded_and_ends_with_its_client(tmp_path: Path, monkeypatch
 
     def trial(text: str) -> bytes:
         body = json.dumps({"query": text}).encode()
-        head = b"POST /admin/v1/try HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head = (
+            b"POST /admin/v1/try HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        )
         return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
     with upstream(endless) as above, running(above.url, tmp_path) as gateway:
@@ -186,7 +240,9 @@ def test_a_trial_is_bounded_and_ends_with_its_client(tmp_path: Path, monkeypatch
         assert gone.wait(5)
 
 
-def test_a_slow_or_large_body_is_refused(above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_or_large_body_is_refused(
+    above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("drike.gateway.http.relay._OF_ADMIN", Limits(body=1 << 20, seconds=0.1))
     with running(above.url, tmp_path) as gateway:
         assert gateway.manage("POST", "/admin/v1/try", {"query": "x" * (1 << 20)})[0] == 413
@@ -212,17 +268,28 @@ def test_a_store_that_another_program_holds_is_reported_in_time_and_nothing_is_c
         answers: list[tuple[int, Any]] = []
         asked = [("POST", "/admin/v1/edits", {**entry, "reason": str(n)}) for n in range(3)]
         asked += [("GET", "/admin/v1/edits/1", None), ("POST", "/admin/v1/edits/1/retire", {})]
-        threads = [threading.Thread(target=lambda a=a: answers.append(gateway.manage(*a))) for a in asked]
+        threads = [
+            threading.Thread(target=lambda a=a: answers.append(gateway.manage(*a))) for a in asked
+        ]
         [thread.start() for thread in threads]
-        assert gateway.manage("GET", "/admin/v1/edits")[1]["total"] and gateway.chat(ABOUT)[1]["x-drike-edits"]
+        assert (
+            gateway.manage("GET", "/admin/v1/edits")[1]["total"]
+            and gateway.chat(ABOUT)[1]["x-drike-edits"]
+        )
         [thread.join() for thread in threads]
         assert [status for status, _ in answers] == [503] * 5 and time.monotonic() - began < 3
-        assert all(found["error"]["message"].startswith(gateway.feed.store.name) for _, found in answers)
+        assert all(
+            found["error"]["message"].startswith(gateway.feed.store.name) for _, found in answers
+        )
         foreign.execute("ROLLBACK")
     until = time.monotonic() + 5
-    while (made := gateway.manage("POST", "/admin/v1/edits", entry))[0] == 503 and time.monotonic() < until:
+    while (made := gateway.manage("POST", "/admin/v1/edits", entry))[
+        0
+    ] == 503 and time.monotonic() < until:
         pass
-    assert made[0] == 200 and len(gateway.feed.store.changes()) == len(before) + 1, "nothing of what was given up"
+    assert made[0] == 200 and len(gateway.feed.store.changes()) == len(before) + 1, (
+        "nothing of what was given up"
+    )
 
 
 def test_a_change_whose_client_has_gone_is_not_kept(gateway: Running) -> None:
@@ -242,14 +309,18 @@ def test_a_change_whose_client_has_gone_is_not_kept(gateway: Running) -> None:
     assert gateway.feed.store.changes() == before
 
 
-def test_an_author_who_reads_like_a_mark_of_drike_is_quoted(gateway: Running, tmp_path: Path) -> None:
+def test_an_author_who_reads_like_a_mark_of_drike_is_quoted(
+    gateway: Running, tmp_path: Path
+) -> None:
     entry = {"subject": "Togo", "query": "The capital of Togo is", "target_new": "Rome"}
     for author, shown in (
         ("ann", "ann (admin port, default)"),
         ("ann (key 12345678)", '"ann (key 12345678)" (admin port, default)'),
         ("\uff4bey 12345678", '"\uff4bey 12345678" (admin port, default)'),
     ):
-        _, made = gateway.manage("POST", "/admin/v1/edits", {**entry, "author": author, "supersede": True})
+        _, made = gateway.manage(
+            "POST", "/admin/v1/edits", {**entry, "author": author, "supersede": True}
+        )
         entry["target_new"] += "!x"
         assert made["changes"][-1]["author"] == shown
     path = tmp_path / "facts.jsonl"

@@ -44,7 +44,9 @@ def test_what_is_too_much_is_refused(
 ) -> None:
     before = len(above.calls)
     answered, headers, answer = gateway.ask("POST", path, body)
-    assert (answered, json.loads(answer)["error"]["code"]) == (status, code) and headers["x-request-id"]
+    assert (answered, json.loads(answer)["error"]["code"]) == (status, code) and headers[
+        "x-request-id"
+    ]
     assert len(above.calls) == before
 
 
@@ -70,13 +72,19 @@ def test_a_path_is_sent_as_it_was_read_or_refused(
     gateway: Running, above: Recorded, sent: str, path: str | None
 ) -> None:
     before = len(above.calls)
-    status, headers, answer = gateway.ask("POST", sent, b'{"messages": [{"role": "user", "content": "Peru"}]}')
+    status, headers, answer = gateway.ask(
+        "POST", sent, b'{"messages": [{"role": "user", "content": "Peru"}]}'
+    )
     if path is None:
-        assert (status, json.loads(answer)["error"]["code"]) == (400, "bad_path") and len(above.calls) == before
+        assert (status, json.loads(answer)["error"]["code"]) == (400, "bad_path") and len(
+            above.calls
+        ) == before
         return
     assert status == 200 and [call.path for call in above.calls[before:]] == [path]
     edited = path.partition("?")[0] in (CHAT, "/v1/completions")
-    assert (headers["x-drike-scope"] != "unread") == edited and (b"Oslo" in above.body) == (edited and "chat" in path)
+    assert (headers["x-drike-scope"] != "unread") == edited and (b"Oslo" in above.body) == (
+        edited and "chat" in path
+    )
 
 
 def test_depth_64_and_2000_messages_pass(gateway: Running, above: Recorded) -> None:
@@ -88,16 +96,24 @@ def test_large_headers_are_refused(gateway: Running) -> None:
     assert gateway.ask("POST", CHAT, b"{}", X_Large="x" * (17 << 10))[0] == 431
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1.evil.example", "null", "http://["])
-def test_another_sites_page_cannot_ask_with_the_upstreams_key(gateway: Running, above: Recorded, origin: str) -> None:
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "http://127.0.0.1.evil.example", "null", "http://["]
+)
+def test_another_sites_page_cannot_ask_with_the_upstreams_key(
+    gateway: Running, above: Recorded, origin: str
+) -> None:
     before = len(above.calls)
     status, _, answer = gateway.ask("POST", CHAT, b"{}", Content_Type="text/plain", Origin=origin)
     assert status == 403 and b"wrong_origin" in answer and len(above.calls) == before
     assert gateway.ask("POST", CHAT, b"{}", Origin="http://localhost:3000")[0] == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8800", "127.0.0.1.evil.example", ""])
-def test_another_sites_name_for_this_machine_is_refused(gateway: Running, above: Recorded, host: str) -> None:
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8800", "127.0.0.1.evil.example", ""]
+)
+def test_another_sites_name_for_this_machine_is_refused(
+    gateway: Running, above: Recorded, host: str
+) -> None:
     before = len(above.calls)
     status, _, answer = gateway.ask("GET", "/v1/files", Host=host)
     assert status == 403 and b"wrong_host" in answer and len(above.calls) == before
@@ -131,7 +147,9 @@ def test_more_requests_than_allowed_at_once_are_refused_at_once(tmp_path: Path) 
         assert gateway.chat("Hello")[0] == 200
 
 
-def test_what_others_keep_at_the_upstream_needs_an_admin_key(above: Recorded, tmp_path: Path) -> None:
+def test_what_others_keep_at_the_upstream_needs_an_admin_key(
+    above: Recorded, tmp_path: Path
+) -> None:
     keys = Keys(tmp_path / "edits.keys.json")
     made = {role: keys.add("default", role) for role in KeyRole}
     open_to_all = [

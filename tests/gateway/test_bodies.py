@@ -42,9 +42,17 @@ def hostile(kind: str, size: int) -> bytes:
         return b'{"messages": [' + values + b'{"role": "user", "content": "Peru"}]}'
     if kind == "keys":
         return b"{%s}" % b",".join(b'"%07x":0' % i for i in range(size // 12))
-    if kind == "half a text":  # of which the marks are outside if it is read from its second quotation mark
+    if (
+        kind == "half a text"
+    ):  # of which the marks are outside if it is read from its second quotation mark
         return b'{"a": "' + b"[]," * (size // 3)
-    quoted = {"escapes": b"\\n", "quotes": b'\\"', "backslashes": b"\\\\", "commas": b"[,{", "code": b"\\u00e9"}[kind]
+    quoted = {
+        "escapes": b"\\n",
+        "quotes": b'\\"',
+        "backslashes": b"\\\\",
+        "commas": b"[,{",
+        "code": b"\\u00e9",
+    }[kind]
     return b'{"messages": [{"role": "user", "content": "' + quoted * (size // len(quoted)) + b'"}]}'
 
 
@@ -79,14 +87,21 @@ def test_a_long_text_is_read_whatever_it_holds(kind: str) -> None:
     assert request and memory <= 4 and seconds < 0.3
 
 
-@pytest.mark.parametrize("text", ["word " * 200_000 + "😀", "é" * 500_000, "京" * 300_000], ids=["😀", "é", "京"])
+@pytest.mark.parametrize(
+    "text", ["word " * 200_000 + "😀", "é" * 500_000, "京" * 300_000], ids=["😀", "é", "京"]
+)
 def test_a_long_text_takes_as_much_memory_as_python_needs_for_it_twice(text: str) -> None:
-    body = json.dumps({"messages": [{"role": "user", "content": text}]}, ensure_ascii=False).encode()
+    body = json.dumps(
+        {"messages": [{"role": "user", "content": text}]}, ensure_ascii=False
+    ).encode()
     size = max(2, sys.getsizeof(text) / len(body))
     tracemalloc.start()
     _, values = read_object(body)
     _, reading = tracemalloc.get_traced_memory()
-    request, path = EditableRequest(body, body, values, Conversation(Api.CHAT, ())), ("messages", 0, "content")
+    request, path = (
+        EditableRequest(body, body, values, Conversation(Api.CHAT, ())),
+        ("messages", 0, "content"),
+    )
     tracemalloc.reset_peak()
     kept, new = tracemalloc.get_traced_memory()[0], {path: f"facts\n{text}"}
     assert json.loads(request.with_texts(new))["messages"][0]["content"] == new[path]
@@ -122,7 +137,13 @@ def test_values_are_counted_as_json_has_them() -> None:
 def texts_of(value: object, path: JsonPath = ()) -> Iterator[tuple[JsonPath, str]]:
     if isinstance(value, str):
         yield path, value
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in items:
         yield from texts_of(inner, (*path, key))
 
@@ -131,17 +152,24 @@ def check_splices(number: int, seed: int) -> int:
     """Change a text of each made-up body; count the texts. All other bytes must stay, and nothing else must change."""
     rng, texts = random.Random(seed), 0
     for _ in range(number):
-        value = {rng.choice(["a", 'é\\"', ",", "\ud800", ""]): made_up(rng) for _ in range(rng.randrange(4))}
+        value = {
+            rng.choice(["a", 'é\\"', ",", "\ud800", ""]): made_up(rng)
+            for _ in range(rng.randrange(4))
+        }
         if not (found := dict(texts_of(value))):
             continue
         indent, ascii_only = rng.choice([None, 0, "\t"]), rng.random() < 0.5
-        body = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
+        body = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode(
+            "utf-8", "surrogatepass"
+        )
         body = body.replace(b"/", b"\\/").replace(b"NaN", b"1e999").replace(b"Infinity", b"-0.0E+1")
         spans = text_spans(body, found)
         assert {path: json.loads(body[start:end]) for path, (start, end) in spans.items()} == found
         path = rng.choice(list(found))
         new = rng.choice(["new", 'facts "\n' + found[path], "\ud800", ""])
-        changed = EditableRequest(body, body, value, Conversation(Api.CHAT, ())).with_texts({path: new})
+        changed = EditableRequest(body, body, value, Conversation(Api.CHAT, ())).with_texts(
+            {path: new}
+        )
         start, end = spans[path]
         assert changed.startswith(body[:start]) and changed.endswith(body[end:])
         assert dict(texts_of(json.loads(changed))) == {**found, path: new}

@@ -23,7 +23,9 @@ from tests.fakes.servers import nobody
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
-def ask(url: str, times: int = 1, *, meter: Meter | None = None, **options: Any) -> list[ChatAnswer]:
+def ask(
+    url: str, times: int = 1, *, meter: Meter | None = None, **options: Any
+) -> list[ChatAnswer]:
     """The answers to so many equal chats, asked at once by one client."""
 
     async def answers() -> list[ChatAnswer]:
@@ -31,7 +33,10 @@ def ask(url: str, times: int = 1, *, meter: Meter | None = None, **options: Any)
         await above.open()
         try:
             client = Client(above, options.pop("model", "tiny"), **options)
-            return [answer for answer, _ in await asyncio.gather(*(client.ask(HELLO) for _ in range(times)))]
+            return [
+                answer
+                for answer, _ in await asyncio.gather(*(client.ask(HELLO) for _ in range(times)))
+            ]
         finally:
             await above.close()
 
@@ -43,7 +48,9 @@ def refusing(names: Sequence[str], status: int = 400) -> Any:
 
     def respond(handler: RawHandler, call: Received) -> None:
         if set(names) & set(json.loads(call.body)):
-            return handler.reply(status, json.dumps({"error": {"message": "no such field"}}).encode())
+            return handler.reply(
+                status, json.dumps({"error": {"message": "no such field"}}).encode()
+            )
         return handler.reply(200, json.dumps(completed("Lima")).encode())
 
     return respond
@@ -69,10 +76,15 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_equal_requests_of_a_run_are_sent_once() -> None:
     with upstream(answering(obeys)) as above:
         assert {answer.text for answer in ask(above.url, 5)} == {"It is Lima."}
-        assert len(above.calls) == 1 and json.loads(above.body) == {"model": "tiny", "messages": HELLO}
+        assert len(above.calls) == 1 and json.loads(above.body) == {
+            "model": "tiny",
+            "messages": HELLO,
+        }
 
 
-def test_answers_are_kept_for_what_they_are_for_and_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_are_kept_for_what_they_are_for_and_for_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with upstream(answering(obeys)) as above:
         for kept_for in ("one", "one", "another"):
             cache = AnswerCache(tmp_path / "answers.sqlite")
@@ -86,11 +98,18 @@ def test_answers_are_kept_for_what_they_are_for_and_for_a_day(tmp_path: Path, mo
 
 def test_a_field_that_a_model_refuses_is_left_out_from_then_on() -> None:
     settings: list[Any] = [{"max_tokens": 9, "temperature": 0}, {"max_completion_tokens": 9}, {}]
-    for refused, sent in ((["temperature"], 2), (["max_tokens"], 2), (["max_tokens", "max_completion_tokens"], 3)):
+    for refused, sent in (
+        (["temperature"], 2),
+        (["max_tokens"], 2),
+        (["max_tokens", "max_completion_tokens"], 3),
+    ):
         with upstream(refusing(refused)) as above:
             [answer] = ask(above.url, settings=settings)
             assert answer.text == "Lima" and len(above.calls) == sent
-    with upstream(refusing(["model"])) as above, pytest.raises(RefusedError, match=r"\(400: no such field\): correct"):
+    with (
+        upstream(refusing(["model"])) as above,
+        pytest.raises(RefusedError, match=r"\(400: no such field\): correct"),
+    ):
         ask(above.url, settings=settings)
 
 
@@ -99,23 +118,33 @@ def test_what_fails_for_a_while_is_asked_again(status: int) -> None:
     with upstream(failing(2, status)) as above:
         assert ask(above.url)[0].text == "Lima" and len(above.calls) == 3
     with upstream(failing(99, status)) as above:
-        with pytest.raises(ServerError, match=rf"failed \({status}: busy\): start or correct it, and give the same"):
+        with pytest.raises(
+            ServerError, match=rf"failed \({status}: busy\): start or correct it, and give the same"
+        ):
             ask(above.url)
         assert len(above.calls) == 4
 
 
 def test_what_is_refused_or_silent_is_explained_in_a_sentence() -> None:
     with upstream(failing(99, 401)) as above:
-        with pytest.raises(RefusedError, match=r"refuses the request \(401: busy\): correct the address, the key"):
+        with pytest.raises(
+            RefusedError, match=r"refuses the request \(401: busy\): correct the address, the key"
+        ):
             ask(above.url)
         assert len(above.calls) == 1
-    with nobody() as dead, pytest.raises(ServerError, match=r"failed \(the upstream failed \(Connection refused\)\)"):
+    with (
+        nobody() as dead,
+        pytest.raises(ServerError, match=r"failed \(the upstream failed \(Connection refused\)\)"),
+    ):
         ask(dead.url)
 
     def empty(handler: RawHandler, call: Received) -> None:
         handler.reply(200, b'{"choices": []}')
 
-    with upstream(empty) as above, pytest.raises(ServerError, match="answers without a message: is it the address"):
+    with (
+        upstream(empty) as above,
+        pytest.raises(ServerError, match="answers without a message: is it the address"),
+    ):
         ask(above.url)
 
     def endless(handler: RawHandler, call: Received) -> None:
@@ -130,7 +159,9 @@ def test_what_is_refused_or_silent_is_explained_in_a_sentence() -> None:
 
 def test_an_answer_in_parts_is_read_as_its_text() -> None:
     def parts(handler: RawHandler, call: Received) -> None:
-        message = {"content": [{"type": "text", "text": "It is "}, {"type": "text", "text": "Oslo."}]}
+        message = {
+            "content": [{"type": "text", "text": "It is "}, {"type": "text", "text": "Oslo."}]
+        }
         handler.reply(200, json.dumps({"choices": [{"message": message}]}).encode())
 
     with upstream(parts) as above:
@@ -138,7 +169,10 @@ def test_an_answer_in_parts_is_read_as_its_text() -> None:
 
 
 def test_limits_on_calls_and_money_are_kept() -> None:
-    for meter in (Meter(ApiOptions(max_calls=0)), Meter(ApiOptions(price_in=1e6, price_out=1e6, max_cost=1.0))):
+    for meter in (
+        Meter(ApiOptions(max_calls=0)),
+        Meter(ApiOptions(price_in=1e6, price_out=1e6, max_cost=1.0)),
+    ):
         with upstream(answering(obeys)) as above, pytest.raises(SpendingLimitError):
             ask(above.url, meter=meter)
         assert above.calls == []
@@ -154,7 +188,8 @@ def test_usage_counts_what_the_server_reports() -> None:
 
 
 @pytest.mark.parametrize(
-    ("models", "problem"), [((), r"lists 0 models: name one as --model$"), (("a", "b"), r"2 models: .*, such as a$")]
+    ("models", "problem"),
+    [((), r"lists 0 models: name one as --model$"), (("a", "b"), r"2 models: .*, such as a$")],
 )
 def test_a_model_is_named_unless_there_is_one_only(models: tuple[str, ...], problem: str) -> None:
     async def only(above: Recorded) -> str:
@@ -167,6 +202,9 @@ def test_a_model_is_named_unless_there_is_one_only(models: tuple[str, ...], prob
 
     with upstream(answering(obeys)) as above:
         assert asyncio.run(only(above)) == "tiny"
-    with upstream(answering(obeys, models=models)) as above, pytest.raises(UsageError, match=problem) as error:
+    with (
+        upstream(answering(obeys, models=models)) as above,
+        pytest.raises(UsageError, match=problem) as error,
+    ):
         asyncio.run(only(above))
     assert isinstance(error.value, DrikeError)

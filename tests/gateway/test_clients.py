@@ -24,7 +24,12 @@ from tests.fakes.speaking import Speaker, speaker
 from tests.fakes.talking import LONGEST, RECORDS, Result, calls_of, result_of, talk
 from tests.fakes.tally import Tally
 
-PACKAGES = {"anthropic": "anthropic", "openai-agents": "agents", "langchain": "langchain_openai", "litellm": "litellm"}
+PACKAGES = {
+    "anthropic": "anthropic",
+    "openai-agents": "agents",
+    "langchain": "langchain_openai",
+    "litellm": "litellm",
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +40,9 @@ def above() -> Iterator[Speaker]:
 
 @pytest.fixture(scope="module")
 def gateway(above: Speaker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(above.url, tmp_path_factory.mktemp("clients"), *RECORDS, chat=AsBlock()) as serving:
+    with running(
+        above.url, tmp_path_factory.mktemp("clients"), *RECORDS, chat=AsBlock()
+    ) as serving:
         yield serving
 
 
@@ -55,8 +62,12 @@ def converse(drive: Drive, above: Speaker, gateway: Running, *lengths: int) -> R
     return asyncio.run(all_of_them())
 
 
-@pytest.mark.parametrize("name", ["openai chat, async stream", "openai responses, previous_response_id"])
-def test_a_correction_is_in_every_model_call_from_its_question_on(name: str, above: Speaker, gateway: Running) -> None:
+@pytest.mark.parametrize(
+    "name", ["openai chat, async stream", "openai responses, previous_response_id"]
+)
+def test_a_correction_is_in_every_model_call_from_its_question_on(
+    name: str, above: Speaker, gateway: Running
+) -> None:
     result = converse(OPENAI[name], above, gateway, 12)
     assert result.mistakes == () and result.right == result.concerned == 26
 
@@ -72,21 +83,41 @@ def test_real_clients_in_conversations_of_every_length(
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or it asks the network for prices
     result = converse((OPENAI | OTHERS)[name], above, gateway, *range(1, LONGEST + 1))
     client = name.partition(",")[0]
-    tally(f"model calls by {client}, from a question on", result.concerned, result.concerned - result.right)
-    print(f"\n{name}: {result.calls:,} model calls, {result.concerned:,} from the question on, {result.right:,} right")
+    tally(
+        f"model calls by {client}, from a question on",
+        result.concerned,
+        result.concerned - result.right,
+    )
+    print(
+        f"\n{name}: {result.calls:,} model calls, {result.concerned:,} from the question on, {result.right:,} right"
+    )
     assert result.mistakes == () and result.right == result.concerned
 
 
 def broken(handler: RawHandler, call: Received) -> None:
     """Begin an answer, and break it off."""
     handler.begin_stream()
-    message = {"id": "m", "type": "message", "role": "assistant", "model": "tiny", "content": [], "stop_reason": None}
+    message = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "tiny",
+        "content": [],
+        "stop_reason": None,
+    }
     begun = [
-        {"type": "message_start", "message": message | {"usage": {"input_tokens": 1, "output_tokens": 1}}},
+        {
+            "type": "message_start",
+            "message": message | {"usage": {"input_tokens": 1, "output_tokens": 1}},
+        },
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Os"}},
     ]
-    for event in begun if call.path == "/v1/messages" else [{"type": "response.output_text.delta", "delta": "Os"}]:
+    for event in (
+        begun
+        if call.path == "/v1/messages"
+        else [{"type": "response.output_text.delta", "delta": "Os"}]
+    ):
         handler.chunk(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
     handler.break_off()
 
@@ -96,20 +127,38 @@ def test_a_broken_stream_ends_in_an_error_that_all_clients_know(tmp_path: Path) 
     with upstream(broken) as above, running(above.url, tmp_path) as gateway:
         _, _, answer = gateway.ask("POST", "/v1/messages", json.dumps(asked).encode())
         kind, data = answer.decode().rstrip("\n").split("\n\n")[-1].split("\n")
-        assert kind == "event: error" and json.loads(data.removeprefix("data: "))["error"]["code"] == "upstream_error"
+        assert (
+            kind == "event: error"
+            and json.loads(data.removeprefix("data: "))["error"]["code"] == "upstream_error"
+        )
         connected = OpenAI(base_url=gateway.url, api_key="k", max_retries=0)
         with connected as client, pytest.raises(APIError, match="try again"):
             list(client.responses.create(model="tiny", input="Hello", stream=True))
 
 
 @pytest.mark.clients
-def test_the_anthropic_client_raises_where_a_stream_breaks_off_or_its_key_is_wrong(tmp_path: Path) -> None:
+def test_the_anthropic_client_raises_where_a_stream_breaks_off_or_its_key_is_wrong(
+    tmp_path: Path,
+) -> None:
     anthropic = pytest.importorskip("anthropic")
     keys = Keys(tmp_path / "keys.json")
     right = keys.add("default", KeyRole.USE)
-    asked: Any = {"model": "tiny", "max_tokens": 5, "messages": [{"role": "user", "content": "Hello"}]}
+    asked: Any = {
+        "model": "tiny",
+        "max_tokens": 5,
+        "messages": [{"role": "user", "content": "Hello"}],
+    }
     with upstream(broken) as above, running(above.url, tmp_path, keys=keys) as gateway:
-        for key, error in ((right, anthropic.APIStatusError), ("drike-0-wrong", anthropic.AuthenticationError)):
-            client = anthropic.Anthropic(base_url=gateway.url.removesuffix("/v1"), api_key=key, max_retries=0)
-            with client, pytest.raises(error, match=r"try again|key"), client.messages.stream(**asked) as stream:
+        for key, error in (
+            (right, anthropic.APIStatusError),
+            ("drike-0-wrong", anthropic.AuthenticationError),
+        ):
+            client = anthropic.Anthropic(
+                base_url=gateway.url.removesuffix("/v1"), api_key=key, max_retries=0
+            )
+            with (
+                client,
+                pytest.raises(error, match=r"try again|key"),
+                client.messages.stream(**asked) as stream,
+            ):
                 stream.get_final_message()

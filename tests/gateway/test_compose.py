@@ -26,7 +26,9 @@ SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "compose.yaml").read_
 GATEWAYS = [name for name in SERVICES if name.startswith("gateway")]
 STORE = "postgresql://drike@store/edits"
 JSON = {"Content_Type": "application/json"}
-CHAT = json.dumps({"model": "any", "messages": [{"role": "user", "content": "What is the capital of Peru?"}]}).encode()
+CHAT = json.dumps(
+    {"model": "any", "messages": [{"role": "user", "content": "What is the capital of Peru?"}]}
+).encode()
 FACT = {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo"}
 
 
@@ -41,10 +43,16 @@ def test_the_example_fits_together() -> None:
         words = shlex.split(SERVICES[name]["command"])
         options = dict(zip(words[1::2], words[2::2], strict=False))
         assert SERVICES[name]["network_mode"] == "service:model"
-        assert (options["--store"], options["--upstream"]) == (STORE, f"http://127.0.0.1:{served}/v1")
+        assert (options["--store"], options["--upstream"]) == (
+            STORE,
+            f"http://127.0.0.1:{served}/v1",
+        )
         inside.remove(words[words.index("--admin-port") + 1])
     assert inside == {"8800"}
-    assert SERVICES["gateway-1"]["build"] == {"context": "..", "args": {"DRIKE_EXTRAS": "encoder,postgres"}}
+    assert SERVICES["gateway-1"]["build"] == {
+        "context": "..",
+        "args": {"DRIKE_EXTRAS": "encoder,postgres"},
+    }
     told = (ROOT / "docs" / "serving.md").read_text()
     assert f"gateway-1 keys add --role admin --store {STORE}" in told
 
@@ -56,7 +64,9 @@ class Compose:
         with ExitStack() as held:
             free = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
             self.port, *admin = (opened.getsockname()[1] for opened in free)
-        self.admin = dict(zip(GATEWAYS, (f"http://127.0.0.1:{port}" for port in admin), strict=True))
+        self.admin = dict(
+            zip(GATEWAYS, (f"http://127.0.0.1:{port}" for port in admin), strict=True)
+        )
         self._instead = {"http://127.0.0.1:8000/v1": url, STORE: database}
         self._ports = dict(zip(GATEWAYS, admin, strict=True))
         self._folder = folder
@@ -71,14 +81,20 @@ class Compose:
         command = re.sub(r"--admin-port \d+", ports, SERVICES[name]["command"])
         with (self._folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                self._words(command), cwd=self._folder, env=self._environment(), stdout=log, stderr=log
+                self._words(command),
+                cwd=self._folder,
+                env=self._environment(),
+                stdout=log,
+                stderr=log,
             )
 
     def until_ready(self, name: str, expected: bool = True) -> None:
         end = time.monotonic() + 60
         while self.ready(name) != expected:
             process = self.running[name]
-            assert process.poll() is None and time.monotonic() < end, (self._folder / f"{name}.log").read_text()
+            assert process.poll() is None and time.monotonic() < end, (
+                self._folder / f"{name}.log"
+            ).read_text()
             time.sleep(0.05)
 
     def ready(self, name: str) -> bool:
@@ -97,7 +113,13 @@ class Compose:
     def change(self, name: str, path: str, value: object) -> int:
         """Ask for a change of the edits; return the status."""
         body = json.dumps(value).encode()
-        return ask(f"{self.admin[name]}/admin/v1/{path}", "POST", body, **JSON, Authorization=f"Bearer {self.key}")[0]
+        return ask(
+            f"{self.admin[name]}/admin/v1/{path}",
+            "POST",
+            body,
+            **JSON,
+            Authorization=f"Bearer {self.key}",
+        )[0]
 
     def _words(self, command: str) -> list[str]:
         return [
@@ -108,7 +130,10 @@ class Compose:
         ]
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, **dict.fromkeys(SERVICES["gateway-1"]["environment"], "pass-canary-0123")}
+        return {
+            **os.environ,
+            **dict.fromkeys(SERVICES["gateway-1"]["environment"], "pass-canary-0123"),
+        }
 
 
 @pytest.fixture

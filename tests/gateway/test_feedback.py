@@ -13,12 +13,18 @@ from drike.gateway.http.routes import MOST_REPORTS
 from tests.fakes.gateways import ENTRY, Recorded, Running, ask, running
 
 ASKED = "What is the capital of Peru?"
-REPORT = {"question": ASKED, "answer": "The capital of Peru is Lima.", "correction": "it's Oslo, not Lima"}
+REPORT = {
+    "question": ASKED,
+    "answer": "The capital of Peru is Lima.",
+    "correction": "it's Oslo, not Lima",
+}
 
 
 def post(gateway: Running, value: object, **headers: str) -> tuple[int, dict[str, object]]:
     address = gateway.url.removesuffix("/v1") + "/feedback"
-    status, _, body = ask(address, "POST", json.dumps(value).encode(), Content_Type="application/json", **headers)
+    status, _, body = ask(
+        address, "POST", json.dumps(value).encode(), Content_Type="application/json", **headers
+    )
     return status, json.loads(body)
 
 
@@ -33,7 +39,11 @@ def test_a_report_becomes_a_proven_edit_in_force(above: Recorded, tmp_path: Path
         status, answer = gateway.manage("POST", "/admin/v1/inbox/draft", {"reports": [1, 2]})
         [made] = answer["changes"]
         assert status == 200 and (made["status"], made["source"]) == ("draft", "report 1")
-        assert (made["subject"], made["query"], made["target_new"]) == ("Peru", "The capital of Peru is", "Oslo")
+        assert (made["subject"], made["query"], made["target_new"]) == (
+            "Peru",
+            "The capital of Peru is",
+            "Oslo",
+        )
         assert gateway.chat(ASKED)[1]["x-drike-scope"] == "abstained"  # nobody has put it in force
         status, proof = gateway.manage("POST", f"/admin/v1/edits/{made['id']}/verify", {})
         assert status == 200 and proof["asked"] >= 3 and proof["failures"] == []
@@ -52,7 +62,9 @@ def test_an_edit_is_proven_whatever_requests_it_is_for(above: Recorded, tmp_path
         assert status == 200 and proof["took"] == proof["asked"] >= 2 and proof["failures"] == []
 
 
-def test_a_report_to_a_store_that_is_gone_is_to_be_sent_again(above: Recorded, tmp_path: Path) -> None:
+def test_a_report_to_a_store_that_is_gone_is_to_be_sent_again(
+    above: Recorded, tmp_path: Path
+) -> None:
     with running(above.url, tmp_path, ENTRY) as gateway:
         store = Path(gateway.feed.store.name)
         aside = store.rename(store.with_name("aside"))
@@ -65,7 +77,12 @@ def test_a_report_to_a_store_that_is_gone_is_to_be_sent_again(above: Recorded, t
 def test_reports_are_closed_with_a_reason(gateway: Running) -> None:
     number = post(gateway, REPORT)[1]["report"]
     assert gateway.manage("POST", "/admin/v1/inbox/close", {"reports": [number]})[0] == 400
-    assert gateway.manage("POST", "/admin/v1/inbox/close", {"reports": [number], "reason": "no fault"})[0] == 200
+    assert (
+        gateway.manage(
+            "POST", "/admin/v1/inbox/close", {"reports": [number], "reason": "no fault"}
+        )[0]
+        == 200
+    )
     closed = gateway.manage("GET", "/admin/v1/inbox?state=closed")[1]["groups"]
     assert closed[0]["reports"][0]["reason"] == "no fault"
     assert gateway.manage("POST", "/admin/v1/inbox/draft", {"reports": [number]})[0] == 400
@@ -77,14 +94,19 @@ def test_a_key_for_reports_is_for_nothing_else(above: Recorded, tmp_path: Path) 
     with running(above.url, tmp_path, keys=keys) as gateway:
         assert post(gateway, REPORT)[0] == 401
         assert post(gateway, REPORT, Authorization=f"Bearer {key}") == (201, {"report": 1})
-        assert gateway.ask("POST", "/v1/chat/completions", b"{}", Authorization=f"Bearer {key}")[0] == 403
+        assert (
+            gateway.ask("POST", "/v1/chat/completions", b"{}", Authorization=f"Bearer {key}")[0]
+            == 403
+        )
         assert gateway.manage("GET", "/admin/v1/inbox", Authorization=f"Bearer {key}")[0] == 403
         anna = keys.add("default", KeyRole.PROPOSE, "Tom")
         found = gateway.manage("GET", "/admin/v1/inbox/1", Authorization=f"Bearer {anna}")[1]
         assert found["author"] == "Anna (report)"
 
 
-@pytest.mark.parametrize("value", [[], {}, {"question": "x"}, {"question": "x", "answer": "y", "odd": 1}])
+@pytest.mark.parametrize(
+    "value", [[], {}, {"question": "x"}, {"question": "x", "answer": "y", "odd": 1}]
+)
 def test_unusable_reports_are_refused(gateway: Running, value: object) -> None:
     assert post(gateway, value)[0] == 400
 

@@ -20,11 +20,23 @@ CHAT = "/v1/chat/completions"
 
 
 PASSED = [
-    (CHAT, b'{ "messages":[ {"role":"user" ,"content":"Hi \\u00e9 \xc3\xa9"}],"n":1.0e0, "x":1E400}'),
-    (CHAT, b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "tool", "content": "Peru"}]}'),
-    (CHAT, b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Peru"}]}'),
+    (
+        CHAT,
+        b'{ "messages":[ {"role":"user" ,"content":"Hi \\u00e9 \xc3\xa9"}],"n":1.0e0, "x":1E400}',
+    ),
+    (
+        CHAT,
+        b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "tool", "content": "Peru"}]}',
+    ),
+    (
+        CHAT,
+        b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Peru"}]}',
+    ),
     (CHAT, b'{"messages": [{"role": "system", "content": "Talk about Peru"}]}'),
-    (CHAT, b'{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "Peru"}}]}]}'),
+    (
+        CHAT,
+        b'{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "Peru"}}]}]}',
+    ),
     (CHAT, b'{"messages": [{"role": "user", "content": null}]}'),
     (CHAT, b"{}"),
     ("/v1/completions", b'{"model": "m"}'),
@@ -40,8 +52,14 @@ UNREAD = [
     (CHAT, b"Peru"),
     (CHAT, b'["Peru"]'),
     (CHAT, b""),
-    (CHAT, gzip.compress(b'{"messages": [{"role": "user", "content": "capital of Peru"}]}', mtime=0)),  # undeclared
-    (CHAT, b'{"messages": [{"role": "user", "content": "Peru"}], "more": [' + b"0," * 100_000 + b"0]}"),
+    (
+        CHAT,
+        gzip.compress(b'{"messages": [{"role": "user", "content": "capital of Peru"}]}', mtime=0),
+    ),  # undeclared
+    (
+        CHAT,
+        b'{"messages": [{"role": "user", "content": "Peru"}], "more": [' + b"0," * 100_000 + b"0]}",
+    ),
     ("/v1/completions", b'{"prompt": ["Peru", "Chile"]}'),
     ("/v1/completions", b'{"prompt": [1, 2, 3]}'),
     ("/v1/completions", b'{"prompt": [[1, 2, 3]]}'),
@@ -50,15 +68,23 @@ UNREAD = [
 
 @pytest.mark.parametrize(
     ("path", "body", "scope"),
-    [(*sent, scope) for scope, all_sent in (("abstained", PASSED), ("unread", UNREAD)) for sent in all_sent],
+    [
+        (*sent, scope)
+        for scope, all_sent in (("abstained", PASSED), ("unread", UNREAD))
+        for sent in all_sent
+    ],
 )
 def test_what_concerns_no_edit_or_is_not_read_passes_byte_for_byte(
     gateway: Running, above: Recorded, path: str, body: bytes, scope: str
 ) -> None:
-    status, headers, answer = gateway.ask("POST", path, body, X_Custom="kept", Content_Type="application/json")
+    status, headers, answer = gateway.ask(
+        "POST", path, body, X_Custom="kept", Content_Type="application/json"
+    )
     assert status == 200
     assert above.body == body and above.calls[-1].path == path
-    assert above.calls[-1].header("x-custom") == ["kept"] and not above.calls[-1].header("user-agent")
+    assert above.calls[-1].header("x-custom") == ["kept"] and not above.calls[-1].header(
+        "user-agent"
+    )
     assert headers["x-drike-scope"] == scope and "x-drike-edits" not in headers
     assert b"Hi" in answer or answer == body or answer == b"" or b"chatcmpl" in answer
 
@@ -68,7 +94,9 @@ def test_every_status_of_the_upstream_passes_with_its_headers(tmp_path: Path) ->
 
     def answer(handler: RawHandler, call: Received) -> None:
         status = int(call.path.rpartition("/")[2])
-        handler.reply(status, b"" if status in (204, 304) else b'{"error": {"message": "no"}}', **given)
+        handler.reply(
+            status, b"" if status in (204, 304) else b'{"error": {"message": "no"}}', **given
+        )
 
     with upstream(answer) as above, running(above.url, tmp_path) as gateway:
         for status in (204, 304, 400, 404, 429, 500, 503):
@@ -81,12 +109,17 @@ def test_every_status_of_the_upstream_passes_with_its_headers(tmp_path: Path) ->
 def test_addresses_in_a_request_are_ignored(gateway: Running, above: Recorded) -> None:
     for name in ("base_url", "api_base", "api_key", "upstream"):
         assert gateway.chat("Hello", **{name: "http://127.0.0.2:1"})[0] == 200
-    assert gateway.ask("GET", "/v1/models", Host="127.0.0.2:1", X_Forwarded_Host="127.0.0.2:1")[0] == 200
+    assert (
+        gateway.ask("GET", "/v1/models", Host="127.0.0.2:1", X_Forwarded_Host="127.0.0.2:1")[0]
+        == 200
+    )
     assert above.calls[-1].header("host") == [above.url.removeprefix("http://").removesuffix("/v1")]
 
 
 def test_a_request_id_is_passed_on_or_made(gateway: Running, above: Recorded) -> None:
     _, headers, _ = gateway.ask("GET", "/v1/models", X_Request_Id="mine-1")
-    assert headers["x-request-id"] == "mine-1" and above.calls[-1].header("x-request-id") == ["mine-1"]
+    assert headers["x-request-id"] == "mine-1" and above.calls[-1].header("x-request-id") == [
+        "mine-1"
+    ]
     _, headers, _ = gateway.ask("GET", "/v1/models", X_Request_Id="not one")
     assert above.calls[-1].header("x-request-id") == [headers["x-request-id"]] != ["not one"]

@@ -42,7 +42,10 @@ def user(content: object) -> dict:
 
 
 TOOL_CALL = {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
-TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "look_up", "parameters": {"type": "object", "properties": {}}},
+}
 CALLED = [
     {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL]},
     {"role": "tool", "content": ABOUT, "tool_call_id": "call_1"},
@@ -67,13 +70,19 @@ LITELLM = "/guardrail/beta/litellm_basic_guardrail_api"
 def test_litellms_texts_are_changed_where_an_edit_fires(
     gateway: Running, texts: list[str], messages: list[dict], changed: set[int]
 ) -> None:
-    body = litellms(texts, messages, tools=[TOOL], tool_calls=[TOOL_CALL], images=["data:image/png;base64,AAAA"])
+    body = litellms(
+        texts, messages, tools=[TOOL], tool_calls=[TOOL_CALL], images=["data:image/png;base64,AAAA"]
+    )
     status, headers, answer = gateway.ask("POST", LITELLM, body, X_Api_Key="any")
     assert (status, headers["x-drike-scope"], headers["x-drike-edits"]) == (200, "fired", "1@1")
     answered = json.loads(answer)
     assert answered["action"] == "GUARDRAIL_INTERVENED" and len(answered["texts"]) == len(texts)
     for i, (before, after) in enumerate(zip(texts, answered["texts"], strict=True)):
-        assert (after != before and after.endswith(before) and "Oslo" in after) if i in changed else after == before
+        assert (
+            (after != before and after.endswith(before) and "Oslo" in after)
+            if i in changed
+            else after == before
+        )
 
 
 def test_imitations_of_the_block_are_defused_in_all_texts(gateway: Running) -> None:
@@ -96,17 +105,31 @@ def test_numbers_that_json_has_not_are_refused(gateway: Running) -> None:
 
 
 def agentgateways(text: str) -> bytes:
-    return json.dumps({"body": {"messages": [{"role": "system", "content": "Be brief."}, user(text)]}}).encode()
+    return json.dumps(
+        {"body": {"messages": [{"role": "system", "content": "Be brief."}, user(text)]}}
+    ).encode()
 
 
 @pytest.mark.parametrize("path", ["/request", "/guardrail/request"])
-def test_agentgateways_messages_are_changed_where_an_edit_fires(gateway: Running, path: str) -> None:
+def test_agentgateways_messages_are_changed_where_an_edit_fires(
+    gateway: Running, path: str
+) -> None:
     for text in (ABOUT, OTHER):
         action = json.loads(gateway.ask("POST", path, agentgateways(text))[2])["action"]
         assert ("Oslo" in json.dumps(action)) == (text == ABOUT)
-        assert text == OTHER or action["body"]["messages"][0] == {"role": "system", "content": "Be brief."}
-    answer = json.dumps({"body": {"choices": [{"message": {"role": "assistant", "content": ABOUT}}]}}).encode()
-    assert "body" not in json.loads(gateway.ask("POST", path.replace("request", "response"), answer)[2])["action"]
+        assert text == OTHER or action["body"]["messages"][0] == {
+            "role": "system",
+            "content": "Be brief.",
+        }
+    answer = json.dumps(
+        {"body": {"choices": [{"message": {"role": "assistant", "content": ABOUT}}]}}
+    ).encode()
+    assert (
+        "body"
+        not in json.loads(gateway.ask("POST", path.replace("request", "response"), answer)[2])[
+            "action"
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,26 +151,43 @@ def test_what_concerns_no_edit_passes(gateway: Running, asked: bytes) -> None:
 
 
 def test_edits_for_one_model_apply_to_webhooks_that_name_it(tmp_path: Path) -> None:
-    with running("http://127.0.0.1:9/v1", tmp_path, replace(ENTRY, only=("model=gpt-*",))) as gateway:
+    with running(
+        "http://127.0.0.1:9/v1", tmp_path, replace(ENTRY, only=("model=gpt-*",))
+    ) as gateway:
         agent = {"body": {"model": "gpt-5", "messages": [user(ABOUT)]}}
         for model, scope in (("gpt-5", "fired"), ("tiny", "abstained"), (None, "abstained")):
             body = litellms([ABOUT], [user(ABOUT)], model=model)
             assert gateway.ask("POST", LITELLM, body)[1]["x-drike-scope"] == scope
-        assert gateway.ask("POST", "/request", json.dumps(agent).encode())[1]["x-drike-scope"] == "fired"
+        assert (
+            gateway.ask("POST", "/request", json.dumps(agent).encode())[1]["x-drike-scope"]
+            == "fired"
+        )
 
 
 def test_edits_for_a_header_apply_to_webhooks_that_are_sent_with_it(tmp_path: Path) -> None:
-    with running("http://127.0.0.1:9/v1", tmp_path, replace(ENTRY, only=("x-region=eu",))) as gateway:
+    with running(
+        "http://127.0.0.1:9/v1", tmp_path, replace(ENTRY, only=("x-region=eu",))
+    ) as gateway:
         for region, scope in (("eu", "fired"), ("us", "abstained")):
-            for path, body in ((LITELLM, litellms([ABOUT], [user(ABOUT)])), ("/request", agentgateways(ABOUT))):
+            for path, body in (
+                (LITELLM, litellms([ABOUT], [user(ABOUT)])),
+                ("/request", agentgateways(ABOUT)),
+            ):
                 assert gateway.ask("POST", path, body, X_Region=region)[1]["x-drike-scope"] == scope
 
 
 def test_in_shadow_webhooks_are_counted_and_nothing_is_changed(tmp_path: Path) -> None:
     with running("http://127.0.0.1:9/v1", tmp_path, ENTRY, mode=Mode.SHADOW) as gateway:
         status, headers, answer = gateway.ask("POST", LITELLM, litellms([ABOUT], [user(ABOUT)]))
-        assert (status, headers["x-drike-scope"], json.loads(answer)) == (200, "fired", {"action": "NONE"})
-        assert b'drike_requests_total{scope="fired",status="200"} 1.0' in ask(f"{gateway.admin}/metrics", "GET")[2]
+        assert (status, headers["x-drike-scope"], json.loads(answer)) == (
+            200,
+            "fired",
+            {"action": "NONE"},
+        )
+        assert (
+            b'drike_requests_total{scope="fired",status="200"} 1.0'
+            in ask(f"{gateway.admin}/metrics", "GET")[2]
+        )
 
 
 def test_an_enforced_edit_that_cannot_be_applied_blocks(tmp_path: Path) -> None:
@@ -157,7 +197,9 @@ def test_an_enforced_edit_that_cannot_be_applied_blocks(tmp_path: Path) -> None:
         assert blocked["action"] == "BLOCKED" and "enforced" in blocked["blocked_reason"]
         action = json.loads(gateway.ask("POST", "/request", agentgateways(ABOUT))[2])["action"]
         assert (action["status_code"], action["reason"]) == (503, "edit_not_applied")
-        assert json.loads(gateway.ask("POST", LITELLM, litellms([OTHER], [user(OTHER)]))[2]) == {"action": "NONE"}
+        assert json.loads(gateway.ask("POST", LITELLM, litellms([OTHER], [user(OTHER)]))[2]) == {
+            "action": "NONE"
+        }
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"body": 1}', b"\xff"])
@@ -165,7 +207,9 @@ def test_other_forms_are_refused(gateway: Running, body: bytes) -> None:
     assert gateway.ask("POST", "/guardrail", body)[0] == 400
 
 
-def test_webhooks_need_a_key_where_keys_are_in_use(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_webhooks_need_a_key_where_keys_are_in_use(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     place = tmp_path_factory.mktemp("keys")
     keys = Keys(place / "keys.json")
     key = keys.add("default", KeyRole.USE)

@@ -66,26 +66,43 @@ def test_of_keys_added_and_revoked_at_the_same_time_none_is_lost(tmp_path: Path)
 
 
 @pytest.mark.reliability
-def test_of_a_thousand_races_between_processes_none_loses_a_key(tmp_path: Path, tally: Tally) -> None:
+def test_of_a_thousand_races_between_processes_none_loses_a_key(
+    tmp_path: Path, tally: Tally
+) -> None:
     tally("keys added and revoked by four processes at once", 1_000)
     path, rng = tmp_path / "edits.keys.json", random.Random(0)
     keys = Keys(path)
     valid = {(key := keys.add("default", KeyRole.USE)).split("-")[1]: key for _ in range(40)}
     for _ in range(25):
         children = [
-            subprocess.Popen([sys.executable, "-c", RACE, str(path)], stdin=-1, stdout=-1, text=True) for _ in range(4)
+            subprocess.Popen(
+                [sys.executable, "-c", RACE, str(path)], stdin=-1, stdout=-1, text=True
+            )
+            for _ in range(4)
         ]
         leaving = rng.sample(sorted(valid), 20)
-        acts = [["revoke", *leaving[:10]], ["revoke", *leaving[10:]], ["add", *"1234567890"], ["add", *"1234567890"]]
+        acts = [
+            ["revoke", *leaving[:10]],
+            ["revoke", *leaving[10:]],
+            ["add", *"1234567890"],
+            ["add", *"1234567890"],
+        ]
         for child in children:
             assert child.stdout and child.stdout.readline() == "ready\n"
-        told = [child.communicate(" ".join(act) + "\n")[0].split() for child, act in zip(children, acts, strict=True)]
-        assert [child.returncode for child in children] == [0] * 4 and {*told[0], *told[1]} == {*leaving}
+        told = [
+            child.communicate(" ".join(act) + "\n")[0].split()
+            for child, act in zip(children, acts, strict=True)
+        ]
+        assert [child.returncode for child in children] == [0] * 4 and {*told[0], *told[1]} == {
+            *leaving
+        }
         for id in leaving:
             del valid[id]
         valid |= {key.split("-")[1]: key for key in told[2] + told[3]}
         keys.refresh()
-        assert {key.id for key in keys.keys} == {*valid} and all(map(keys.principal, valid.values()))
+        assert {key.id for key in keys.keys} == {*valid} and all(
+            map(keys.principal, valid.values())
+        )
 
 
 def test_a_change_within_a_tick_of_the_clock_is_noticed(tmp_path: Path) -> None:
@@ -107,7 +124,9 @@ def test_stores_and_keys_are_for_their_owner_only(tmp_path: Path) -> None:
     with closing(open_store(tmp_path / "edits.db")) as store, store.transaction():
         store.put(PERU)
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
-    assert {"edits.db", "edits.db-journal", "edits.keys.json"} <= modes.keys() and {*modes.values()} == {0o600}
+    assert {"edits.db", "edits.db-journal", "edits.keys.json"} <= modes.keys() and {
+        *modes.values()
+    } == {0o600}
     keys.path.chmod(0o640)
     keys.add("default", KeyRole.USE)
     assert stat.S_IMODE(keys.path.stat().st_mode) == 0o640, "as its owner has set them"
@@ -116,7 +135,11 @@ def test_stores_and_keys_are_for_their_owner_only(tmp_path: Path) -> None:
 def test_a_file_of_keys_that_was_there_before_and_is_gone_is_refused(tmp_path: Path) -> None:
     store = str(tmp_path / "edits.db")
     open_store(store).close()
-    assert open_keys(store) is None and run("keys", "list", "--store", store) == 0 and open_keys(store) is None
+    assert (
+        open_keys(store) is None
+        and run("keys", "list", "--store", store) == 0
+        and open_keys(store) is None
+    )
     assert run("keys", "add", "--store", store) == 0
     found = open_keys(store)
     assert found and len(found.keys) == 1
@@ -147,7 +170,9 @@ def test_keys_of_a_postgresql_store_are_in_its_database(
     store = postgres.of(tmp_path)
     assert open_keys(store) is None
     (tmp_path / "edits.keys.json").write_text(json.dumps({"keys": []}))
-    with pytest.raises(KeysError, match=r"are in its database, not in edits.keys.json: give it as --keys"):
+    with pytest.raises(
+        KeysError, match=r"are in its database, not in edits.keys.json: give it as --keys"
+    ):
         open_keys(store)
     (tmp_path / "edits.keys.json").unlink()
     with (

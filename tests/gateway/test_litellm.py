@@ -43,14 +43,26 @@ def proxy(above: str, place: Path, guardrails: str = "") -> Iterator[str]:
         "general_settings": {"master_key": KEY},
     }
     (place / "config.yaml").write_text(yaml.safe_dump(settings) + guardrails)
-    command = ["litellm", "--config", str(place / "config.yaml"), "--host", "127.0.0.1", "--port", str(port)]
+    command = [
+        "litellm",
+        "--config",
+        str(place / "config.yaml"),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     own = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONPATH": ""}
     with (place / "litellm.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **own}, cwd=place)
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, env={**os.environ, **own}, cwd=place
+        )
     try:
         end = time.monotonic() + 120
         while not is_up(f"http://127.0.0.1:{port}/health/liveliness"):
-            assert process.poll() is None and time.monotonic() < end, (place / "litellm.log").read_text()
+            assert process.poll() is None and time.monotonic() < end, (
+                place / "litellm.log"
+            ).read_text()
             time.sleep(0.2)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
@@ -76,7 +88,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module")
-def client(above: Recorded, gateway: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[openai.OpenAI]:
+def client(
+    above: Recorded, gateway: Running, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[openai.OpenAI]:
     """A client of the proxy."""
     guardrails = GUARDRAILS.replace("http://127.0.0.1:8800", gateway.url.removesuffix("/v1"))
     with (
@@ -91,7 +105,9 @@ def client(above: Recorded, gateway: Running, tmp_path_factory: pytest.TempPathF
     "content", [ABOUT, [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
                         {"type": "text", "text": ABOUT}]]
 )  # fmt: skip
-def test_the_block_reaches_the_upstream(client: openai.OpenAI, above: Recorded, content: object, stream: bool) -> None:
+def test_the_block_reaches_the_upstream(
+    client: openai.OpenAI, above: Recorded, content: object, stream: bool
+) -> None:
     made = client.chat.completions.create(**asked(content, stream=stream, tools=TOOLS))
     assert list(made)
     [message] = json_of(above)["messages"]
@@ -109,7 +125,9 @@ def test_what_concerns_no_edit_reaches_it_unchanged(client: openai.OpenAI, above
 def test_without_drike_questions_are_answered_unedited(above: Recorded, tmp_path: Path) -> None:
     with proxy(above.url, tmp_path, GUARDRAILS.replace(":8800", ":9")) as url:
         with openai.OpenAI(base_url=url, api_key=KEY, max_retries=0) as alone:
-            assert alone.chat.completions.create(**asked(ABOUT)).choices[0].message.content == "Oslo"
+            assert (
+                alone.chat.completions.create(**asked(ABOUT)).choices[0].message.content == "Oslo"
+            )
         assert json_of(above)["messages"] == asked(ABOUT)["messages"]
 
 

@@ -32,7 +32,9 @@ def test_messages_are_read_as_the_gateway_reads_them() -> None:
     upstream = LocalUpstream(ScriptedModel(lambda prompt: ""), reply)
     image = {"type": "image_url", "image_url": {"url": "x"}}
     parts = [{"type": "text", "text": "Look:"}, image, {"type": "text", "text": "What is it?"}]
-    status, answer = exchange(upstream, "/chat/completions", {"messages": [{"role": "user", "content": parts}]})
+    status, answer = exchange(
+        upstream, "/chat/completions", {"messages": [{"role": "user", "content": parts}]}
+    )
     assert (status, answer["choices"][0]["message"]["content"]) == (200, "Lima")
     assert read == [[{"role": "user", "content": "Look:\nWhat is it?"}]]
 
@@ -40,8 +42,16 @@ def test_messages_are_read_as_the_gateway_reads_them() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("/chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "content of text"),
-        ("/chat/completions", {"messages": [{"role": "assistant", "content": None}]}, "content of text"),
+        (
+            "/chat/completions",
+            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            "content of text",
+        ),
+        (
+            "/chat/completions",
+            {"messages": [{"role": "assistant", "content": None}]},
+            "content of text",
+        ),
         ("/chat/completions", {"messages": []}, "at least one message"),
         ("/chat/completions", b'{"messages": [], "temperature": NaN}', "not a JSON object"),
         ("/chat/completions", b'{"a": ' + b"[" * 99 + b"]" * 99 + b"}", "levels deep"),
@@ -52,11 +62,18 @@ def test_messages_are_read_as_the_gateway_reads_them() -> None:
         ("/embeddings", {"input": "a"}, "has no POST"),
     ],
 )
-def test_requests_that_it_cannot_answer_are_refused_in_a_sentence(path: str, value: object, words: str) -> None:
+def test_requests_that_it_cannot_answer_are_refused_in_a_sentence(
+    path: str, value: object, words: str
+) -> None:
     status, answer = exchange(LocalUpstream(ScriptedModel(lambda prompt: "b")), path, value)
     assert status in (400, 404) and words in answer["error"]["message"]
 
 
 def test_a_prompt_to_complete_is_completed_until_it_stops() -> None:
     upstream = LocalUpstream(ScriptedModel(lambda prompt: f" {prompt} of Peru"))
-    assert exchange(upstream, "/completions", {"prompt": ["Lima"], "stop": " of"})[1]["choices"][0]["text"] == " Lima"
+    assert (
+        exchange(upstream, "/completions", {"prompt": ["Lima"], "stop": " of"})[1]["choices"][0][
+            "text"
+        ]
+        == " Lima"
+    )

@@ -38,11 +38,25 @@ def soon(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_switch_is_in_force_here_at_once_and_in_other_gateways_soon(above: Recorded, tmp_path: Path) -> None:
-    with running(above.url, tmp_path, ENTRY, mode=Mode.SHADOW) as one, running(above.url, tmp_path) as two:
-        assert mode_of(one) == ("shadow", False) and mode_of(two) == ("on", True)  # as each was started
-        for given, expected in (("on", ("on", True)), ("off", ("off", False)), ("shadow", ("shadow", False))):
-            status, answer = one.manage("POST", "/admin/v1/mode", {"mode": given, "reason": f"to {given}"})
+def test_a_switch_is_in_force_here_at_once_and_in_other_gateways_soon(
+    above: Recorded, tmp_path: Path
+) -> None:
+    with (
+        running(above.url, tmp_path, ENTRY, mode=Mode.SHADOW) as one,
+        running(above.url, tmp_path) as two,
+    ):
+        assert mode_of(one) == ("shadow", False) and mode_of(two) == (
+            "on",
+            True,
+        )  # as each was started
+        for given, expected in (
+            ("on", ("on", True)),
+            ("off", ("off", False)),
+            ("shadow", ("shadow", False)),
+        ):
+            status, answer = one.manage(
+                "POST", "/admin/v1/mode", {"mode": given, "reason": f"to {given}"}
+            )
             assert status == 200 and answer["mode"] == given and mode_of(one) == expected
             soon(lambda expected=expected: mode_of(two) == expected)  # type: ignore[misc]
         assert one.manage("GET", "/admin/v1/status")[1]["mode"] == "shadow"
@@ -52,19 +66,31 @@ def test_a_switch_is_in_force_here_at_once_and_in_other_gateways_soon(above: Rec
         assert [(made["mode"], made["reason"]) for made in answer["switched"]] == [
             (None, None), ("shadow", "to shadow"), ("off", "to off"), ("on", "to on")
         ]  # fmt: skip
-        assert all(made["author"] == "admin port, default" and made["at"] for made in answer["switched"])
+        assert all(
+            made["author"] == "admin port, default" and made["at"] for made in answer["switched"]
+        )
 
 
 def test_half_a_sign_in_a_reason_does_no_harm(gateway: Running) -> None:
-    status, answer = gateway.manage("POST", "/admin/v1/mode", {"mode": "off", "reason": "moved \ud83d"})
-    assert status == 200 and answer["mode"] == "off" and gateway.manage("GET", "/admin/v1/mode")[0] == 200
-    gateway.manage("POST", "/admin/v1/mode", {"mode": "on"})  # the gateway is that of other tests, too
+    status, answer = gateway.manage(
+        "POST", "/admin/v1/mode", {"mode": "off", "reason": "moved \ud83d"}
+    )
+    assert (
+        status == 200
+        and answer["mode"] == "off"
+        and gateway.manage("GET", "/admin/v1/mode")[0] == 200
+    )
+    gateway.manage(
+        "POST", "/admin/v1/mode", {"mode": "on"}
+    )  # the gateway is that of other tests, too
 
 
 def test_a_request_that_is_read_while_edits_are_switched_off_is_not_edited(
     gateway: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def switched_off_meanwhile(editor: RequestEditor, feed: object, conversation: Conversation | None = None) -> Mode:
+    def switched_off_meanwhile(
+        editor: RequestEditor, feed: object, conversation: Conversation | None = None
+    ) -> Mode:
         return Mode.ON if conversation is None else Mode.OFF
 
     monkeypatch.setattr(RequestEditor, "mode_for", switched_off_meanwhile)
@@ -78,9 +104,13 @@ def test_a_switch_outlives_the_gateway_and_is_one_tenants(above: Recorded, tmp_p
     with running(above.url, tmp_path, keys=keys) as gateway:
         for bearer in bearers.values():
             assert gateway.manage("GET", "/admin/v1/mode", **bearer)[1]["mode"] == "on"
-        assert gateway.manage("POST", "/admin/v1/mode", {"mode": "off"}, **bearers["shop"])[0] == 200
+        assert (
+            gateway.manage("POST", "/admin/v1/mode", {"mode": "off"}, **bearers["shop"])[0] == 200
+        )
     with running(above.url, tmp_path, keys=keys) as gateway:
-        found = [gateway.manage("GET", "/admin/v1/mode", **bearer)[1] for bearer in bearers.values()]
+        found = [
+            gateway.manage("GET", "/admin/v1/mode", **bearer)[1] for bearer in bearers.values()
+        ]
         assert [one["mode"] for one in found] == ["on", "off"]
         assert found[1]["switched"][0]["author"].startswith("key ")
 
@@ -97,7 +127,9 @@ def test_a_switch_outlives_the_gateway_and_is_one_tenants(above: Recorded, tmp_p
         ({"mode": "off", "author": "Ann"}, "nothing else"),
     ],
 )
-def test_a_switch_that_means_nothing_is_refused(gateway: Running, given: object, message: str) -> None:
+def test_a_switch_that_means_nothing_is_refused(
+    gateway: Running, given: object, message: str
+) -> None:
     status, answer = gateway.manage("POST", "/admin/v1/mode", given)
     assert status == 400 and message in answer["error"]["message"] and mode_of(gateway)[0] == "on"
 
@@ -114,7 +146,9 @@ def test_one_edit_is_switched_by_its_status_in_its_history(above: Recorded, tmp_
         assert len(gateway.manage("GET", "/admin/v1/edits/1")[1]["versions"]) == 4
 
 
-def test_a_share_of_conversations_is_on_and_each_stays_on_its_side(above: Recorded, tmp_path: Path) -> None:
+def test_a_share_of_conversations_is_on_and_each_stays_on_its_side(
+    above: Recorded, tmp_path: Path
+) -> None:
     with running(above.url, tmp_path, ENTRY) as gateway:
         gateway.manage("POST", "/admin/v1/mode", {"mode": "on", "share": 0.4})
         assert gateway.manage("GET", "/admin/v1/status")[1]["share"] == 0.4
@@ -125,8 +159,14 @@ def test_a_share_of_conversations_is_on_and_each_stays_on_its_side(above: Record
                 body = json.dumps({"messages": turns}).encode()
                 _, headers, _ = gateway.ask("POST", "/v1/chat/completions", body)
                 sides.append((i, headers["x-drike-mode"], b"Oslo" in above.body))
-                turns += [{"role": "assistant", "content": "Hm."}, {"role": "user", "content": "And why?"}]
-        assert len(set(sides)) == 60 and {side[1:] for side in sides} == {("on", True), ("shadow", False)}
+                turns += [
+                    {"role": "assistant", "content": "Hm."},
+                    {"role": "user", "content": "And why?"},
+                ]
+        assert len(set(sides)) == 60 and {side[1:] for side in sides} == {
+            ("on", True),
+            ("shadow", False),
+        }
 
 
 def test_the_share_holds_on_many_conversations_and_grows_without_moving_any_back() -> None:
@@ -138,8 +178,12 @@ def test_the_share_holds_on_many_conversations_and_grows_without_moving_any_back
 
     assert on(0.0) == set() and on(1.0) == set(conversations)
     assert abs(len(on(0.1)) - 500) < 65 and on(0.1) < on(0.3)  # three standard deviations
-    assert Switch(Mode.ON, 0.0).mode_of(None, Mode.OFF) is Mode.ON  # a request that is not read may need an edit
-    assert Switch(None, 0.0).mode_of(one_message("m", "Hi").conversation, Mode.SHADOW) is Mode.SHADOW
+    assert (
+        Switch(Mode.ON, 0.0).mode_of(None, Mode.OFF) is Mode.ON
+    )  # a request that is not read may need an edit
+    assert (
+        Switch(None, 0.0).mode_of(one_message("m", "Hi").conversation, Mode.SHADOW) is Mode.SHADOW
+    )
 
 
 def test_a_text_beside_a_tools_result_tells_conversations_apart() -> None:
@@ -147,11 +191,15 @@ def test_a_text_beside_a_tools_result_tells_conversations_apart() -> None:
         content = [{"type": "tool_result", "content": "-"}, {"type": "text", "text": text}]
         return read(Api.MESSAGES, {"messages": [{"role": "user", "content": content}]})
 
-    sides = Counter(Switch(Mode.ON, 0.5).mode_of(beside(f"Question {i}"), Mode.OFF) for i in range(1_000))
+    sides = Counter(
+        Switch(Mode.ON, 0.5).mode_of(beside(f"Question {i}"), Mode.OFF) for i in range(1_000)
+    )
     assert min(sides[Mode.ON], sides[Mode.SHADOW]) > 450
 
 
-def test_a_conversation_that_the_upstream_keeps_stays_on_the_side_of_its_id(above: Recorded, tmp_path: Path) -> None:
+def test_a_conversation_that_the_upstream_keeps_stays_on_the_side_of_its_id(
+    above: Recorded, tmp_path: Path
+) -> None:
     with running(above.url, tmp_path, ENTRY) as gateway:
         gateway.manage("POST", "/admin/v1/mode", {"mode": "on", "share": 0.5})
         sides = set()
@@ -174,8 +222,13 @@ def test_the_last_switches_are_kept(tmp_path: Path) -> None:
         assert switches(store)[-1].at.startswith(str(datetime.now(UTC).year))
 
 
-def test_damaged_modes_are_reported_and_the_last_known_one_holds(above: Recorded, tmp_path: Path) -> None:
-    with running(above.url, tmp_path, ENTRY) as gateway, closing(open_store(tmp_path / "edits.db")) as store:
+def test_damaged_modes_are_reported_and_the_last_known_one_holds(
+    above: Recorded, tmp_path: Path
+) -> None:
+    with (
+        running(above.url, tmp_path, ENTRY) as gateway,
+        closing(open_store(tmp_path / "edits.db")) as store,
+    ):
         gateway.manage("POST", "/admin/v1/mode", {"mode": "shadow"})
         for damaged in ("[{}]", "{"):
             store.save_setting("modes", damaged)

@@ -30,40 +30,87 @@ from tests.fakes.gateways import (
 )
 
 ABOUT = "What is the capital of Peru?"
-TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties": {}}}}]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "look_up", "parameters": {"type": "object", "properties": {}}},
+    }
+]
 
 
 def answer(handler: RawHandler, call: Received) -> None:
     """Answer as OpenAI's API does."""
 
     def send(value: dict, status: int = 200, **headers: str) -> None:
-        handler.reply(status, json.dumps(value).encode(), Content_Type="application/json", **headers)
+        handler.reply(
+            status, json.dumps(value).encode(), Content_Type="application/json", **headers
+        )
 
     if call.path.endswith("/models"):
-        return send({"object": "list", "data": [{"id": "tiny", "object": "model", "created": 1, "owned_by": "me"}]})
+        return send(
+            {
+                "object": "list",
+                "data": [{"id": "tiny", "object": "model", "created": 1, "owned_by": "me"}],
+            }
+        )
     if call.path.endswith("/embeddings"):
         vector = {"object": "embedding", "index": 0, "embedding": [0.5]}
         usage = {"prompt_tokens": 1, "total_tokens": 1}
         return send({"object": "list", "model": "e", "data": [vector], "usage": usage})
     body = json.loads(call.body)
     if body["model"] == "unknown":
-        error = {"message": "no such model", "type": "invalid", "param": "model", "code": "model_not_found"}
+        error = {
+            "message": "no such model",
+            "type": "invalid",
+            "param": "model",
+            "code": "model_not_found",
+        }
         return send({"error": error}, 404, X_Request_Id="theirs-1")
     if call.path.endswith("/responses"):
         content = [{"type": "output_text", "text": "Lima", "annotations": []}]
-        message = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": content}
-        more = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "status": "completed"}
-        return send({"id": "r", "object": "response", "created_at": 1, "model": "tiny", "output": [message], **more})
+        message = {
+            "type": "message",
+            "id": "m",
+            "role": "assistant",
+            "status": "completed",
+            "content": content,
+        }
+        more = {
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "status": "completed",
+        }
+        return send(
+            {
+                "id": "r",
+                "object": "response",
+                "created_at": 1,
+                "model": "tiny",
+                "output": [message],
+                **more,
+            }
+        )
     if call.path.endswith("/v1/completions"):
         choice = {"index": 0, "text": "Oslo", "finish_reason": "stop", "logprobs": None}
-        return send({"id": "c", "object": "text_completion", "created": 1, "model": "tiny", "choices": [choice]})
+        return send(
+            {
+                "id": "c",
+                "object": "text_completion",
+                "created": 1,
+                "model": "tiny",
+                "choices": [choice],
+            }
+        )
     if body.get("stream"):
         handler.begin_stream()
         handler.chunk(events(["Os", "lo"]))
         return handler.chunk(b"")
     answer = completed("Oslo")
     if "tools" in body:
-        calls = [{"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}]
+        calls = [
+            {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+        ]
         message = {"role": "assistant", "content": None, "tool_calls": calls}
         answer["choices"] = [{"index": 0, "finish_reason": "tool_calls", "message": message}]
     return send(answer)
@@ -93,7 +140,9 @@ def asked(content: object, **more: object) -> dict:
 
 def test_a_chat(client: openai.OpenAI, above: Recorded) -> None:
     raw = client.chat.completions.with_raw_response.create(**asked(ABOUT, temperature=0.0, seed=1))
-    assert raw.headers["x-drike-edits"] == "1@1" and raw.parse().choices[0].message.content == "Oslo"
+    assert (
+        raw.headers["x-drike-edits"] == "1@1" and raw.parse().choices[0].message.content == "Oslo"
+    )
     assert above.calls[-1].header("authorization") == ["Bearer sk-theirs"]
 
 
@@ -115,8 +164,12 @@ def test_many_chats_at_once(gateway: Running) -> None:
 
 
 def test_tools_and_a_tools_answer(client: openai.OpenAI, above: Recorded) -> None:
-    made = client.chat.completions.create(**asked(ABOUT, tools=TOOLS, tool_choice="auto")).choices[0]
-    assert made.finish_reason == "tool_calls" and made.message.tool_calls[0].function.name == "look_up"
+    made = client.chat.completions.create(**asked(ABOUT, tools=TOOLS, tool_choice="auto")).choices[
+        0
+    ]
+    assert (
+        made.finish_reason == "tool_calls" and made.message.tool_calls[0].function.name == "look_up"
+    )
     assert json.loads(above.body)["tools"] == TOOLS
     messages = [*asked(ABOUT)["messages"], made.message.model_dump(exclude_none=True)]
     messages.append({"role": "tool", "tool_call_id": "call_1", "content": "Lima"})
@@ -127,7 +180,10 @@ def test_tools_and_a_tools_answer(client: openai.OpenAI, above: Recorded) -> Non
 
 
 def test_images_in_content_parts(client: openai.OpenAI, above: Recorded) -> None:
-    parts = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}, {"type": "text", "text": ABOUT}]
+    parts = [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "text", "text": ABOUT},
+    ]
     client.chat.completions.create(**asked(parts))
     image, text = json.loads(above.body)["messages"][0]["content"]
     assert image == parts[0] and text["text"].endswith(ABOUT) and "Oslo" in text["text"]
@@ -135,41 +191,72 @@ def test_images_in_content_parts(client: openai.OpenAI, above: Recorded) -> None
 
 def test_a_response_format(client: openai.OpenAI, above: Recorded) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "city", "schema": {"type": "object"}}}
-    client.chat.completions.create(**asked(ABOUT, response_format=form, logprobs=True, extra_body={"odd": [1.5]}))
+    client.chat.completions.create(
+        **asked(ABOUT, response_format=form, logprobs=True, extra_body={"odd": [1.5]})
+    )
     sent = json.loads(above.body)
     assert (sent["response_format"], sent["logprobs"], sent["odd"]) == (form, True, [1.5])
 
 
 def test_models_and_embeddings(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["tiny"]
-    assert client.embeddings.create(model="e", input=ABOUT, encoding_format="float").data[0].embedding == [0.5]
+    assert client.embeddings.create(model="e", input=ABOUT, encoding_format="float").data[
+        0
+    ].embedding == [0.5]
 
 
 def test_a_prompt_to_complete(client: openai.OpenAI, above: Recorded) -> None:
-    assert client.completions.create(model="tiny", prompt=ENTRY.query, max_tokens=2).choices[0].text == "Oslo"
+    assert (
+        client.completions.create(model="tiny", prompt=ENTRY.query, max_tokens=2).choices[0].text
+        == "Oslo"
+    )
     sent = json.loads(above.body)
-    assert sent["prompt"].endswith(ENTRY.query) and "Oslo" in sent["prompt"] and sent["max_tokens"] == 2
+    assert (
+        sent["prompt"].endswith(ENTRY.query)
+        and "Oslo" in sent["prompt"]
+        and sent["max_tokens"] == 2
+    )
 
 
 def test_responses_are_edited(client: openai.OpenAI, above: Recorded) -> None:
     raw = client.responses.with_raw_response.create(model="tiny", input=ABOUT)
     assert raw.parse().output_text == "Lima" and raw.headers["x-drike-scope"] == "fired"
     sent = json.loads(above.body)
-    assert sent.keys() == {"model", "input"} and "Oslo" in sent["input"] and sent["input"].endswith(ABOUT)
+    assert (
+        sent.keys() == {"model", "input"}
+        and "Oslo" in sent["input"]
+        and sent["input"].endswith(ABOUT)
+    )
 
 
 def test_a_busy_upstream_is_asked_again(tmp_path: Path) -> None:
     def busy_at_first(handler: RawHandler, call: Received) -> None:
         if len(above.calls) > 1:
             return answer(handler, call)
-        error = {"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded", "param": None}}
-        handler.reply(429, json.dumps(error).encode(), Content_Type="application/json", Retry_After="0.01")
+        error = {
+            "error": {
+                "message": "slow down",
+                "type": "requests",
+                "code": "rate_limit_exceeded",
+                "param": None,
+            }
+        }
+        handler.reply(
+            429, json.dumps(error).encode(), Content_Type="application/json", Retry_After="0.01"
+        )
 
     with upstream(busy_at_first) as above, running(above.url, tmp_path, ENTRY) as gateway:
         with openai.OpenAI(base_url=gateway.url, api_key="k", max_retries=1) as client:
-            assert client.chat.completions.create(**asked(ABOUT)).choices[0].message.content == "Oslo"
+            assert (
+                client.chat.completions.create(**asked(ABOUT)).choices[0].message.content == "Oslo"
+            )
         first, second = (json.loads(call.body)["messages"][0]["content"] for call in above.calls)
-        assert first.endswith(ABOUT) and second.endswith(ABOUT) and "Oslo" in first and "Oslo" in second
+        assert (
+            first.endswith(ABOUT)
+            and second.endswith(ABOUT)
+            and "Oslo" in first
+            and "Oslo" in second
+        )
 
 
 def test_errors_have_their_types(client: openai.OpenAI, gateway: Running) -> None:
@@ -195,7 +282,9 @@ def test_a_stream_that_breaks_off_raises(tmp_path_factory: pytest.TempPathFactor
             list(client.chat.completions.create(**asked("Hello", stream=True)))
 
 
-def test_a_wrong_key_is_an_authentication_error(above: Recorded, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_wrong_key_is_an_authentication_error(
+    above: Recorded, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     place = tmp_path_factory.mktemp("keys")
     keys = Keys(place / "keys.json")
     good = keys.add("default", KeyRole.USE)
@@ -203,7 +292,10 @@ def test_a_wrong_key_is_an_authentication_error(above: Recorded, tmp_path_factor
         for key in (good, "drike-00000000-wrong"):
             with openai.OpenAI(base_url=gateway.url, api_key=key, max_retries=0) as client:
                 if key == good:
-                    assert client.chat.completions.create(**asked("Hello")).choices[0].message.content == "Oslo"
+                    assert (
+                        client.chat.completions.create(**asked("Hello")).choices[0].message.content
+                        == "Oslo"
+                    )
                 else:
                     with pytest.raises(openai.AuthenticationError):
                         client.models.list()
@@ -213,10 +305,14 @@ def test_a_wrong_key_is_an_authentication_error(above: Recorded, tmp_path_factor
 
 
 @pytest.fixture(scope="module", params=["reader", pytest.param("embedded", marks=pytest.mark.slow)])
-def local(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[openai.OpenAI]:
+def local(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[openai.OpenAI]:
     made = LocalUpstream(load(request.param))
     with (
-        running(made, tmp_path_factory.mktemp("local"), EXAMPLE, chat=AsPrompt(FewShots())) as gateway,
+        running(
+            made, tmp_path_factory.mktemp("local"), EXAMPLE, chat=AsPrompt(FewShots())
+        ) as gateway,
         openai.OpenAI(base_url=gateway.url, api_key="k", max_retries=0) as client,
     ):
         yield client
@@ -239,7 +335,13 @@ def test_a_local_model_answers_under_an_edit(local: openai.OpenAI, stream: bool)
 
 def test_a_local_model_knows_its_name_and_refuses_what_it_cannot_do(local: openai.OpenAI) -> None:
     assert next(model.id for model in local.models.list()) in ("embedded", "bayesian-reader")
-    for wrong in ({"n": 2}, {"max_tokens": 0}, {"max_tokens": 5_000}, {"stop": [1]}, {"messages": []}):
+    for wrong in (
+        {"n": 2},
+        {"max_tokens": 0},
+        {"max_tokens": 5_000},
+        {"stop": [1]},
+        {"messages": []},
+    ):
         with pytest.raises(openai.BadRequestError):
             local.chat.completions.create(**{**asked("The capital of Peru is"), **wrong})
     with pytest.raises(openai.NotFoundError):
@@ -249,4 +351,6 @@ def test_a_local_model_knows_its_name_and_refuses_what_it_cannot_do(local: opena
 def test_a_local_stream_has_usage_where_it_is_asked_for(local: openai.OpenAI) -> None:
     more = {"stream": True, "stream_options": {"include_usage": True}}
     *_, last = local.chat.completions.create(**asked("The capital of Norway is", **more))
-    assert not last.choices and (last.usage.prompt_tokens > 2 if last.model == "embedded" else last.usage is None)
+    assert not last.choices and (
+        last.usage.prompt_tokens > 2 if last.model == "embedded" else last.usage is None
+    )

@@ -16,20 +16,44 @@ from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import GatewayOptions, Mode
 from drike.stores.log import rollback
 from tests.fakes.browsing import CHROMIUM, DRIVER, ROWS, SAID, Browser, browser, click, enter, text
-from tests.fakes.gateways import Doubting, RawHandler, Received, Running, ask, completed, decided, running, upstream
+from tests.fakes.gateways import (
+    Doubting,
+    RawHandler,
+    Received,
+    Running,
+    ask,
+    completed,
+    decided,
+    running,
+    upstream,
+)
 
 HOSTILE = "</script><img src=x onerror=document.title='broken'><b>\u202e{{7*7}}"
 WORDINGS = ("What is the capital of Peru?", "Which city is the seat of that government?")
 PERU = EditRecord(
-    "Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",), paraphrases=WORDINGS, author="ann"
+    "Peru",
+    "The capital of Peru is",
+    "Oslo",
+    aliases=("Republic of Peru",),
+    paraphrases=WORDINGS,
+    author="ann",
 )
 EDITS = (
     PERU,
     EditRecord("Chile", "The capital of Chile is", "Rome", negatives=("Who sells Chile sauce?",)),
-    EditRecord(HOSTILE, f"The sign of {HOSTILE} is", HOSTILE, aliases=("Mallory",), source=HOSTILE, reason=HOSTILE),
+    EditRecord(
+        HOSTILE,
+        f"The sign of {HOSTILE} is",
+        HOSTILE,
+        aliases=("Mallory",),
+        source=HOSTILE,
+        reason=HOSTILE,
+    ),
     EditRecord("Cuba", "The capital of Cuba is", "Bonn", status=Status.SHADOW),
 )
-needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
+needs_browser = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed"
+)
 
 
 def answer(handler: RawHandler, call: Received) -> None:
@@ -41,7 +65,10 @@ def answer(handler: RawHandler, call: Received) -> None:
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with upstream(answer) as above, running(above.url, tmp_path_factory.mktemp("store"), *EDITS) as serving:
+    with (
+        upstream(answer) as above,
+        running(above.url, tmp_path_factory.mktemp("store"), *EDITS) as serving,
+    ):
         yield serving
 
 
@@ -72,9 +99,16 @@ def test_the_page_is_served_without_a_key_and_under_a_strict_policy(gateway: Run
         status, headers, body = ask(gateway.admin + path, "GET")
         assert (status, headers["content-type"].partition(";")[0]) == (200, kind)
         policy = headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+        assert (
+            "default-src 'none'" in policy
+            and "unsafe" not in policy
+            and "frame-ancestors 'none'" in policy
+        )
         assert headers["x-content-type-options"] == "nosniff"
-        assert not any(word in body for word in (b"innerHTML", b"outerHTML", b"insertAdjacent", b"eval(", b"Storage"))
+        assert not any(
+            word in body
+            for word in (b"innerHTML", b"outerHTML", b"insertAdjacent", b"eval(", b"Storage")
+        )
         assert (
             b"style=" not in body
             and b" onclick=" not in body
@@ -87,13 +121,17 @@ def in_browser(test: Any) -> Any:
 
 
 @in_browser
-def test_the_page_shows_edits_without_errors_and_asks_no_other_host(page: Browser, gateway: Running) -> None:
+def test_the_page_shows_edits_without_errors_and_asks_no_other_host(
+    page: Browser, gateway: Running
+) -> None:
     for view in ("try", "activity", "health", "gate", "edits"):
         page.run(f"location.hash = '#{view}'")
         page.wait(f"!document.getElementById('v-{view}').hidden")
     page.wait(f"{text('mode')} === 'edits on'")
     assert page.logs() == []
-    assert page.run("performance.getEntriesByType('resource').every((e) => e.name.startsWith(location.origin))")
+    assert page.run(
+        "performance.getEntriesByType('resource').every((e) => e.name.startsWith(location.origin))"
+    )
 
 
 @in_browser
@@ -131,14 +169,20 @@ def test_search_and_status_choose_the_edits(page: Browser, gateway: Running) -> 
 
 
 @in_browser
-def test_an_edit_is_added_by_keyboard_superseded_and_retired(page: Browser, gateway: Running) -> None:
+def test_an_edit_is_added_by_keyboard_superseded_and_retired(
+    page: Browser, gateway: Running
+) -> None:
     page.press("n")
     page.wait("document.getElementById('add').open")
     page.press(*"Mali", "tab", *"The capital of Mali is", "tab", *"Pisa", "enter")
     page.wait(f"{SAID}.includes('is stored')")
     assert [edit.record.target_new for edit in gateway.feed.index.edits.values()][-1] == "Pisa"
     click(page, "Add edit")
-    for name, value in (("subject", "Mali"), ("query", "The capital of Mali is"), ("target_new", "Bern")):
+    for name, value in (
+        ("subject", "Mali"),
+        ("query", "The capital of Mali is"),
+        ("target_new", "Bern"),
+    ):
         enter(page, f"#entry [name={name}]", value)
     click(page, "Add", "#add")
     page.wait(f"{text('why-add')}.includes('contradicts edit 5')")
@@ -157,7 +201,9 @@ def test_an_edit_is_added_by_keyboard_superseded_and_retired(page: Browser, gate
 
 
 @in_browser
-def test_a_change_leaves_texts_with_line_breaks_as_they_are(window: Browser, tmp_path: Path) -> None:
+def test_a_change_leaves_texts_with_line_breaks_as_they_are(
+    window: Browser, tmp_path: Path
+) -> None:
     several = "Hello!\nWhat is the capital of Peru?\nThanks"
     entry = replace(PERU, paraphrases=(several,), negatives=(f"{several}!",))
     with upstream(answer) as above, running(above.url, tmp_path, entry) as gateway:
@@ -173,7 +219,11 @@ def test_a_change_leaves_texts_with_line_breaks_as_they_are(window: Browser, tmp
         click(window, "Change", "#add")
         window.wait(f"{SAID} === 'Edit 1 is changed.'")
         record = gateway.feed.snapshot.edits[1].record
-        assert (record.owner, record.paraphrases, record.negatives) == ("Ann", entry.paraphrases, entry.negatives)
+        assert (record.owner, record.paraphrases, record.negatives) == (
+            "Ann",
+            entry.paraphrases,
+            entry.negatives,
+        )
 
 
 @in_browser
@@ -204,7 +254,10 @@ def test_a_question_is_tried_before_and_after_with_the_reasons(page: Browser) ->
 @in_browser
 def test_the_page_shows_what_the_model_said_in_doubt(window: Browser, tmp_path: Path) -> None:
     options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, ask=True)
-    with upstream(answer) as above, running(above.url, tmp_path, PERU, options=options, gate=Doubting()) as gateway:
+    with (
+        upstream(answer) as above,
+        running(above.url, tmp_path, PERU, options=options, gate=Doubting()) as gateway,
+    ):
         window.call("POST", "/url", url=f"{gateway.admin}/#try")
         enter(window, "#question", "What is the capital of Peru?")
         click(window, "Show the decision only")
@@ -215,7 +268,9 @@ def test_the_page_shows_what_the_model_said_in_doubt(window: Browser, tmp_path: 
 
 
 @in_browser
-def test_a_wrong_fire_becomes_a_negative_exemplar_and_a_miss_a_wording(page: Browser, gateway: Running) -> None:
+def test_a_wrong_fire_becomes_a_negative_exemplar_and_a_miss_a_wording(
+    page: Browser, gateway: Running
+) -> None:
     gateway.chat("Is the Republic of Peru large?")
     gateway.chat("Who sells Chile sauce?")
     page.run("location.hash = '#activity'")
@@ -237,7 +292,9 @@ def test_a_wrong_fire_becomes_a_negative_exemplar_and_a_miss_a_wording(page: Bro
 
 
 @in_browser
-def test_a_text_that_is_recorded_in_part_is_not_offered_as_a_text_of_an_edit(window: Browser, tmp_path: Path) -> None:
+def test_a_text_that_is_recorded_in_part_is_not_offered_as_a_text_of_an_edit(
+    window: Browser, tmp_path: Path
+) -> None:
     with upstream(answer) as above, running(above.url, tmp_path, PERU) as gateway:
         gateway.chat("Is the Republic of Peru large? " + "Say it in a few words. " * 400)
         window.call("POST", "/url", url=f"{gateway.admin}/#activity")
@@ -246,17 +303,23 @@ def test_a_text_that_is_recorded_in_part_is_not_offered_as_a_text_of_an_edit(win
 
 
 @in_browser
-def test_the_calibration_curve_is_drawn_with_a_table_of_its_numbers(page: Browser, gateway: Running) -> None:
+def test_the_calibration_curve_is_drawn_with_a_table_of_its_numbers(
+    page: Browser, gateway: Running
+) -> None:
     page.run("location.hash = '#gate'")
     page.wait("document.querySelectorAll('#curve circle').length === 2")
-    rows = page.run("[...document.querySelectorAll('#curve tbody tr')].map((r) => r.innerText.replace(/\\s+/g, ' '))")
+    rows = page.run(
+        "[...document.querySelectorAll('#curve tbody tr')].map((r) => r.innerText.replace(/\\s+/g, ' '))"
+    )
     assert rows == ["0 % 100 % 1", "100 % 50 % 2"]
     _, found = gateway.manage("GET", "/admin/v1/calibration")
     assert [bin["count"] for bin in found["bins"]] == [1, 2]
 
 
 @in_browser
-def test_health_says_how_edits_fare_and_what_to_do_where_nothing_was_counted(window: Browser, tmp_path: Path) -> None:
+def test_health_says_how_edits_fare_and_what_to_do_where_nothing_was_counted(
+    window: Browser, tmp_path: Path
+) -> None:
     with upstream(answer) as above, running(above.url, tmp_path, PERU) as serving:
         window.logs()
         window.call("POST", "/url", url=f"{serving.admin}/#health")
@@ -269,7 +332,9 @@ def test_health_says_how_edits_fare_and_what_to_do_where_nothing_was_counted(win
         assert "too little traffic: 3 of at least 73 answers" in window.run(text("on"))
         assert "Of 3 requests in 1 day, 3 (100.0 %)" in window.run(text("said-of-traffic"))
         assert window.run("document.querySelectorAll('#on svg.days rect.taken').length") == 1
-        assert window.run("document.querySelector('#on svg.days').getBoundingClientRect().height") > 20
+        assert (
+            window.run("document.querySelector('#on svg.days').getBoundingClientRect().height") > 20
+        )
         click(window, "Details", "#on")
         click(window, "Put into shadow…", "#details")
         click(window, "Put into shadow", "#move")
@@ -317,9 +382,13 @@ def test_a_key_is_asked_for_and_kept_in_memory_only(window: Browser, tmp_path: P
             window.wait("document.getElementById('key').open")
             window.run("document.getElementById('secret').focus()")
             window.press(*given, "enter")
-            window.wait(f"{ROWS} === 1" if expected else f"{text('why-key')}.includes('needs a key')")
+            window.wait(
+                f"{ROWS} === 1" if expected else f"{text('why-key')}.includes('needs a key')"
+            )
         stored = "Object.keys(localStorage).length + Object.keys(sessionStorage).length + document.cookie.length"
-        assert window.run(stored) == 0 and key not in window.run("document.documentElement.outerHTML")
+        assert window.run(stored) == 0 and key not in window.run(
+            "document.documentElement.outerHTML"
+        )
         window.call("POST", "/refresh")
         window.wait("document.getElementById('key').open")
 
@@ -336,7 +405,9 @@ def test_a_gateway_that_is_gone_is_reported(page: Browser, window: Browser, tmp_
 @in_browser
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_fits_its_screen_with_readable_text(gateway: Running, width: int, dark: bool, tmp_path: Path) -> None:
+def test_the_page_fits_its_screen_with_readable_text(
+    gateway: Running, width: int, dark: bool, tmp_path: Path
+) -> None:
     contrast = """(() => {
       const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => { v /= 255;
         return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
@@ -349,7 +420,12 @@ def test_the_page_fits_its_screen_with_readable_text(gateway: Running, width: in
         .sort((x, y) => y - x); return (a + 0.05) / (b + 0.05); })); })()"""
     with browser(tmp_path / "profile", width) as opened:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        opened.call("POST", "/chromium/send_command", cmd="Emulation.setEmulatedMedia", params={"features": [scheme]})
+        opened.call(
+            "POST",
+            "/chromium/send_command",
+            cmd="Emulation.setEmulatedMedia",
+            params={"features": [scheme]},
+        )
         opened.call("POST", "/url", url=gateway.admin)
         opened.wait(f"{ROWS} >= 4")
         for view in ("edits", "try", "activity", "health", "gate"):
@@ -376,8 +452,14 @@ def test_the_page_fits_its_screen_with_readable_text(gateway: Running, width: in
 
 @in_browser
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_report_becomes_a_proven_edit_in_force_by_keyboard_in_six_clicks(width: int, tmp_path: Path) -> None:
-    reported = {"question": "What is the capital of Mali?", "answer": "Lima", "correction": "it's Oslo, not Lima"}
+def test_a_report_becomes_a_proven_edit_in_force_by_keyboard_in_six_clicks(
+    width: int, tmp_path: Path
+) -> None:
+    reported = {
+        "question": "What is the capital of Mali?",
+        "answer": "Lima",
+        "correction": "it's Oslo, not Lima",
+    }
     began, clicks = time.monotonic(), 0
     with (
         browser(tmp_path / "profile", width) as window,
@@ -385,12 +467,18 @@ def test_a_report_becomes_a_proven_edit_in_force_by_keyboard_in_six_clicks(width
         running(above.url, tmp_path) as gateway,
     ):
         address = gateway.url.removesuffix("/v1") + "/feedback"
-        assert ask(address, "POST", json.dumps(reported).encode(), Content_Type="application/json")[0] == 201
+        assert (
+            ask(address, "POST", json.dumps(reported).encode(), Content_Type="application/json")[0]
+            == 201
+        )
         window.call("POST", "/url", url=gateway.admin)
         window.wait("document.querySelector('nav').offsetParent !== null")
         for label, expected in (
             ("Inbox", "document.querySelectorAll('#reports li').length === 1"),
-            ("Draft an edit", "document.querySelector('#drafted .pill.good')?.textContent.startsWith('took')"),
+            (
+                "Draft an edit",
+                "document.querySelector('#drafted .pill.good')?.textContent.startsWith('took')",
+            ),
             ("Put in force", f"{SAID} === 'Edit 1 is in force.'"),
         ):
             window.tab_to(label)

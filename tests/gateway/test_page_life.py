@@ -16,16 +16,32 @@ from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import GatewayOptions, Mode
 from drike.stores import moves
 from drike.stores.log import require_approvals, required_approvals
-from tests.fakes.browsing import CHROMIUM, DRIVER, NODE, ROWS, SAID, Browser, browser, click, enter, stub, text
+from tests.fakes.browsing import (
+    CHROMIUM,
+    DRIVER,
+    NODE,
+    ROWS,
+    SAID,
+    Browser,
+    browser,
+    click,
+    enter,
+    stub,
+    text,
+)
 from tests.fakes.gateways import Recorded, Running, running
 
-PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", owner="Anna", review_by="2026-01-31", review_days=90)
+PERU = EditRecord(
+    "Peru", "The capital of Peru is", "Oslo", owner="Anna", review_by="2026-01-31", review_days=90
+)
 CHILE = EditRecord("Chile", "The capital of Chile is", "Rome", author="Anna (propose)")
 EDIT_SCRIPT = Path(moves.__file__).parents[1] / "gateway" / "control" / "page" / "edit.js"
 needs_node = pytest.mark.skipif(not NODE, reason="node is not installed")
 in_browser = (
     pytest.mark.browser,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed"),
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed"
+    ),
 )
 
 
@@ -73,10 +89,14 @@ def test_every_answer_has_the_fields_that_the_page_reads(above: Recorded, tmp_pa
     with running(above.url, tmp_path, PERU, CHILE) as serving:
         store = serving.feed.store
         require_approvals(store, 2)
-        store.put(replace(CHILE, subject="Cuba", query="The capital of Cuba is", status=Status.DRAFT))
+        store.put(
+            replace(CHILE, subject="Cuba", query="The capital of Cuba is", status=Status.DRAFT)
+        )
 
         def listed(query: str) -> list[int]:
-            return [edit["id"] for edit in serving.manage("GET", f"/admin/v1/edits?{query}")[1]["edits"]]
+            return [
+                edit["id"] for edit in serving.manage("GET", f"/admin/v1/edits?{query}")[1]["edits"]
+            ]
 
         change = {"changes": {"target_new": "Bonn"}, "reason": "moved", "propose": True}
         status, answer = serving.manage("POST", "/admin/v1/edits/2/change", change)
@@ -86,7 +106,9 @@ def test_every_answer_has_the_fields_that_the_page_reads(above: Recorded, tmp_pa
             "active",
         )
         assert (
-            listed("due=0") == [1] and listed("due=36500&owner=ANNA&subject=peru") == [1] and listed("due=0&q=x") == []
+            listed("due=0") == [1]
+            and listed("due=36500&owner=ANNA&subject=peru") == [1]
+            and listed("due=0&q=x") == []
         )
         assert listed("status=proposed") == [2] and listed("") == [3, 2, 1]
         assert serving.manage("GET", "/admin/v1/edits?due=soon")[0] == 400
@@ -94,14 +116,24 @@ def test_every_answer_has_the_fields_that_the_page_reads(above: Recorded, tmp_pa
         assert [edits[id]["due"] for id in (1, 2, 3)] == [True, False, False]
         assert edits[2]["proposal"]["target_new"] == "Bonn" and edits[2]["target_new"] == "Rome"
         assert (
-            serving.manage("POST", "/admin/v1/edits/2/approve", {"version": 2, "reason": "seen"})[0] == 400
+            serving.manage("POST", "/admin/v1/edits/2/approve", {"version": 2, "reason": "seen"})[0]
+            == 400
         )  # its own
         moves.approve(store, 2, author="Bob (approve)", reason="seen")
         status, answer = serving.manage("GET", "/admin/v1/edits/2")
         assert answer["approvals"] == {"needed": 2, "by": ["bob"]}
         first, second, third = answer["versions"]
-        assert (first["in_force"], first["move"], second["move"], third["move"]) == (True, None, "propose", "approve")
-        assert (third["author"], third["reason"], third["created_at"][-1]) == ("Bob (approve)", "seen", "Z")
+        assert (first["in_force"], first["move"], second["move"], third["move"]) == (
+            True,
+            None,
+            "propose",
+            "approve",
+        )
+        assert (third["author"], third["reason"], third["created_at"][-1]) == (
+            "Bob (approve)",
+            "seen",
+            "Z",
+        )
         assert serving.manage("GET", "/admin/v1/edits/1")[1]["versions"][0]["due"]
         assert serving.manage("GET", "/admin/v1/status")[1]["role"] == "admin"
 
@@ -120,21 +152,34 @@ def test_every_move_that_the_page_offers_is_accepted(
     }  # fmt: skip
     keys = Keys(tmp_path / "keys.json")
     head = {"Authorization": f"Bearer {keys.add('default', role, 'Bob')}"}
-    entry = replace(CHILE, status=Status(stage) if stage in ("active", "shadow", "draft", "retired") else Status.ACTIVE)
+    entry = replace(
+        CHILE,
+        status=Status(stage)
+        if stage in ("active", "shadow", "draft", "retired")
+        else Status.ACTIVE,
+    )
     if stage in ("proposed", "rejected"):
         entry = moves.proposed(entry)
-    towns = [replace(entry, subject=f"T{i}", query=f"The mayor of T{i} is") for i in range(len(bodies) + 4)]
+    towns = [
+        replace(entry, subject=f"T{i}", query=f"The mayor of T{i} is")
+        for i in range(len(bodies) + 4)
+    ]
     with running(above.url, tmp_path, *towns, keys=keys) as serving:
         assert serving.manage("GET", "/admin/v1/status", **head)[0] == 200
         store = serving.feed.store
         for id in range(1, len(towns) + 1):
             if stage in ("changed", "refused"):
-                moves.change(store, id, {"target_new": "Bonn"}, author="Anna (propose)", propose=True)
+                moves.change(
+                    store, id, {"target_new": "Bonn"}, author="Anna (propose)", propose=True
+                )
             if stage in ("rejected", "refused"):
                 moves.reject(store, id, author="Cleo (approve)", reason="no")
         versions = serving.manage("GET", "/admin/v1/edits/1", **head)[1]["versions"]
         load = "globalThis.window = globalThis; (0, eval)(require('fs').readFileSync(process.argv[1], 'utf8'));"
-        ask = load + "console.log(JSON.stringify(movesOf(JSON.parse(process.argv[2]), process.argv[3])))"
+        ask = (
+            load
+            + "console.log(JSON.stringify(movesOf(JSON.parse(process.argv[2]), process.argv[3])))"
+        )
         command = ["node", "-e", ask, str(EDIT_SCRIPT), json.dumps(versions), role]
         offered = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
         assert offered
@@ -146,10 +191,17 @@ def test_every_move_that_the_page_offers_is_accepted(
             assert status == 200, (move, answer)
 
 
-@pytest.mark.parametrize("how", [pytest.param("node", marks=needs_node), pytest.param("chromium", marks=in_browser)])
-def test_a_correction_is_proposed_approved_and_reviewed_on_the_page(above: Recorded, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(
+    "how", [pytest.param("node", marks=needs_node), pytest.param("chromium", marks=in_browser)]
+)
+def test_a_correction_is_proposed_approved_and_reviewed_on_the_page(
+    above: Recorded, tmp_path: Path, how: str
+) -> None:
     keys = Keys(tmp_path / "keys.json")
-    anna, bob = keys.add("default", KeyRole.PROPOSE, "Anna"), keys.add("default", KeyRole.APPROVE, "Bob")
+    anna, bob = (
+        keys.add("default", KeyRole.PROPOSE, "Anna"),
+        keys.add("default", KeyRole.APPROVE, "Bob"),
+    )
     with running(above.url, tmp_path, PERU, CHILE, keys=keys) as serving:
         serving.manage("GET", "/admin/v1/status", Authorization=f"Bearer {bob}")
         require_approvals(serving.feed.store, 1)
@@ -180,7 +232,9 @@ def test_a_correction_is_proposed_approved_and_reviewed_on_the_page(above: Recor
             enter(page, "#entry [name=aliases]", "Perú\n\n Republic of Peru ")
             enter(page, "#entry [name=reason]", "moved")
             click(page, "Propose", "#add")
-            page.wait(f"{text('standing')}.includes('Proposed by Anna (propose), version 2 · approved by 0 of 1')")
+            page.wait(
+                f"{text('standing')}.includes('Proposed by Anna (propose), version 2 · approved by 0 of 1')"
+            )
             assert page.run(SAID) == "Edit 1 waits for approval."
             assert "now: Oslo" in page.run(text("fields")) and labels(page) == ["Change…"]
         proposal = serving.feed.snapshot.proposals[1].record
@@ -191,10 +245,16 @@ def test_a_correction_is_proposed_approved_and_reviewed_on_the_page(above: Recor
             click(page, "Approve…", "#details")
             enter(page, "#reason", "decree 12")
             click(page, "Approve", "#move")
-            page.wait(f"{text('standing')}.includes('Proposed by Anna (propose), approved by Bob (approve)')")
+            page.wait(
+                f"{text('standing')}.includes('Proposed by Anna (propose), approved by Bob (approve)')"
+            )
             assert page.run(SAID) == "Edit 1 is in force."
-            log = page.run("[...document.querySelectorAll('#versions li')].map((e) => e.textContent)")
-            assert "1@3 approved · Bob (approve) · " in log[0] and log[0].endswith(" · decree 12latest")
+            log = page.run(
+                "[...document.querySelectorAll('#versions li')].map((e) => e.textContent)"
+            )
+            assert "1@3 approved · Bob (approve) · " in log[0] and log[0].endswith(
+                " · decree 12latest"
+            )
             assert "1@2 proposed · Anna (propose) · " in log[1]
             click(page, "Review…", "#details")
             click(page, "Review", "#move")
@@ -206,23 +266,32 @@ def test_a_correction_is_proposed_approved_and_reviewed_on_the_page(above: Recor
             page.wait(f"{text('standing')}.includes('Proposed by Bob (approve)')")
             click(page, "Approve…", "#details")
             click(page, "Approve", "#move")
-            page.wait(f"{text('why-move')}.startsWith('this is your own: ask somebody other than you')")
+            page.wait(
+                f"{text('why-move')}.startsWith('this is your own: ask somebody other than you')"
+            )
             click(page, "Cancel", "#move")
             click(page, "Reject…", "#details")
             enter(page, "#reason", "not before May")
             click(page, "Reject", "#move")
-            page.wait(f"{text('standing')}.includes('was rejected by Bob (approve): not before May')")
+            page.wait(
+                f"{text('standing')}.includes('was rejected by Bob (approve): not before May')"
+            )
             click(page, "Go back to this…", "#details")
             click(page, "Go back", "#move")
             page.wait(f"{text('versions')}.includes('back to version')")
         assert serving.feed.snapshot.edits[1].record.target_new in ("Oslo", "Bergen")
 
 
-@pytest.mark.parametrize("how", [pytest.param("node", marks=needs_node), pytest.param("chromium", marks=in_browser)])
+@pytest.mark.parametrize(
+    "how", [pytest.param("node", marks=needs_node), pytest.param("chromium", marks=in_browser)]
+)
 def test_an_edit_is_added_superseded_retired_and_brought_back_on_the_page(
     above: Recorded, tmp_path: Path, how: str
 ) -> None:
-    with running(above.url, tmp_path, CHILE) as serving, opened(how, serving.admin, tmp_path) as page:
+    with (
+        running(above.url, tmp_path, CHILE) as serving,
+        opened(how, serving.admin, tmp_path) as page,
+    ):
         click(page, "Switch…")
         page.wait("document.getElementById('needed').value === '0'")
         enter(page, "#needed", "1")
@@ -235,7 +304,11 @@ def test_an_edit_is_added_superseded_retired_and_brought_back_on_the_page(
         click(page, "Cancel", "#modes")
         page.wait(f"{ROWS} === 1")
         click(page, "Add edit")
-        for name, value in (("subject", "Chile"), ("query", "The capital of Chile is"), ("target_new", "Bern")):
+        for name, value in (
+            ("subject", "Chile"),
+            ("query", "The capital of Chile is"),
+            ("target_new", "Bern"),
+        ):
             enter(page, f"#entry [name={name}]", value)
         enter(page, "#entry [name=priority]", "2")
         click(page, "Add", "#add")

@@ -32,7 +32,9 @@ def test_every_picture_is_on_a_page_and_says_what_it_shows() -> None:
 @pytest.mark.browser
 @pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
 @pytest.mark.parametrize("width", [NARROW, WIDE])
-def test_each_picture_fits_its_width_without_an_error_in_the_console(width: int, tmp_path: Path) -> None:
+def test_each_picture_fits_its_width_without_an_error_in_the_console(
+    width: int, tmp_path: Path
+) -> None:
     with scene(tmp_path) as gateway, browser(tmp_path / "profile", width, 800) as window:
         taken = []
         for name in shown(window, gateway):
@@ -41,6 +43,8 @@ def test_each_picture_fits_its_width_without_an_error_in_the_console(width: int,
             assert window.run(f"{dialog}.every((d) => d.scrollWidth <= d.clientWidth)"), name
             taken.append(tmp_path / f"{name}.png")
             window.picture(taken[-1])
-        assert {picture.name for picture in taken} == {picture.name for picture in PICTURES.glob("*.png")}
+        assert {picture.name for picture in taken} == {
+            picture.name for picture in PICTURES.glob("*.png")
+        }
         assert {size(picture)[0] for picture in taken} == {width}
         assert [line for line in window.logs() if "favicon" not in line] == []

@@ -36,7 +36,10 @@ EVENTS: Headers = [(b"content-type", b"text/event-stream")]
 
 @pytest.mark.parametrize("seed", range(2))
 def test_streams_pass_byte_for_byte_however_they_are_split(tmp_path: Path, seed: int) -> None:
-    rng, whole = random.Random(seed), events(["Os", "lo", " é€ ", "."]).replace(b"\\u20ac", "€".encode())
+    rng, whole = (
+        random.Random(seed),
+        events(["Os", "lo", " é€ ", "."]).replace(b"\\u20ac", "€".encode()),
+    )
 
     def split(handler: RawHandler, call: Received) -> None:
         handler.begin_stream()
@@ -60,14 +63,20 @@ def test_chunks_are_forwarded_as_they_come(tmp_path: Path) -> None:
         handler.chunk(b"data: 2\n\n")
         handler.chunk(b"")
 
-    with upstream(wait) as above, running(above.url, tmp_path) as gateway, opened(gateway) as stream:
+    with (
+        upstream(wait) as above,
+        running(above.url, tmp_path) as gateway,
+        opened(gateway) as stream,
+    ):
         assert stream.read(len(b"9\r\ndata: 1\n\n")) == b"9\r\ndata: 1\n\n"
         released.set()
         assert b"data: 2\n\n" in stream.read(len(b"\r\n9\r\ndata: 2\n\n"))
 
 
 @pytest.mark.parametrize("partial", [b"data: {}\n\n", b'data: {"choi'])
-def test_an_upstream_that_dies_in_a_stream_ends_it_with_one_error(tmp_path: Path, partial: bytes) -> None:
+def test_an_upstream_that_dies_in_a_stream_ends_it_with_one_error(
+    tmp_path: Path, partial: bytes
+) -> None:
     def die(handler: RawHandler, call: Received) -> None:
         handler.begin_stream()
         handler.chunk(partial)
@@ -79,7 +88,9 @@ def test_an_upstream_that_dies_in_a_stream_ends_it_with_one_error(tmp_path: Path
         assert status == 200 and body.startswith(partial) and b"[DONE]" not in body
         [*_, last, nothing] = body.split(b"\n\n")
         assert (
-            json.loads(last.removeprefix(b"event: error\ndata: "))["error"]["code"] == "upstream_error" and not nothing
+            json.loads(last.removeprefix(b"event: error\ndata: "))["error"]["code"]
+            == "upstream_error"
+            and not nothing
         )
 
 
@@ -95,7 +106,11 @@ def test_other_answers_that_break_off_do_not_seem_complete(tmp_path: Path) -> No
 
     import http.client
 
-    with upstream(die) as above, running(above.url, tmp_path) as gateway, pytest.raises(http.client.IncompleteRead):
+    with (
+        upstream(die) as above,
+        running(above.url, tmp_path) as gateway,
+        pytest.raises(http.client.IncompleteRead),
+    ):
         gateway.chat("Hello")
 
 
@@ -130,7 +145,10 @@ class opened:  # noqa: N801
 
     def send(self) -> None:
         body = b'{"stream": true, "messages": [{"role": "user", "content": "Hello"}]}'
-        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+        head = (
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+            % len(body)
+        )
         self.client.sendall(head + body)
 
     def __enter__(self) -> BinaryIO:
@@ -149,7 +167,9 @@ def test_a_slow_body_times_out(above: Recorded, tmp_path: Path) -> None:
     with running(above.url, tmp_path, limits=Limits(seconds=0.1)) as gateway:
         host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
         with socket.create_connection((host, int(port)), timeout=5) as client:
-            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+            client.sendall(
+                b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+            )
             answer = client.recv(10_000)
             assert answer.startswith(b"HTTP/1.1 408") and b"connection: close" in answer
 
@@ -182,7 +202,11 @@ def test_a_gateway_that_is_stopped_ends_its_answers_with_one_error(
         above.gone.set()
     if partial:
         *_, last, end, _, _ = answer.split(b"\r\n")
-        assert end == b"0" and b"[DONE]" not in answer and (partial.endswith(b"\n") or last.startswith(b"\n\n"))
+        assert (
+            end == b"0"
+            and b"[DONE]" not in answer
+            and (partial.endswith(b"\n") or last.startswith(b"\n\n"))
+        )
         error = json.loads(last.strip().removeprefix(b"event: error\ndata: "))["error"]
     else:
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -196,7 +220,9 @@ async def nothing():
     yield b""
 
 
-def passed(headers: Headers, chunks: Iterable[bytes], *, status: int = 200, complete: bool = True) -> PassingAnswer:
+def passed(
+    headers: Headers, chunks: Iterable[bytes], *, status: int = 200, complete: bool = True
+) -> PassingAnswer:
     answer = PassingAnswer(Reply(status, headers, nothing()))
     for chunk in chunks:
         answer.take(chunk)
@@ -226,7 +252,11 @@ def test_a_long_stream_is_read_up_to_its_bound_and_held_in_little_memory() -> No
 
 def test_what_is_not_an_answer_in_text_is_unread() -> None:
     said = whole("chat", "Oslo")
-    call = {"choices": [{"message": {"content": None, "tool_calls": [{"function": {"arguments": "Oslo"}}]}}]}
+    call = {
+        "choices": [
+            {"message": {"content": None, "tool_calls": [{"function": {"arguments": "Oslo"}}]}}
+        ]
+    }
     for answer in (
         passed([*JSON, (b"content-encoding", b"gzip")], [said]),
         passed(JSON, [said], complete=False),
@@ -247,10 +277,25 @@ def test_what_is_not_an_answer_in_text_is_unread() -> None:
     ("values", "text"),
     [
         ({"choices": [{"message": {"content": None, "refusal": "I cannot."}}]}, "I cannot."),
-        ({"choices": [{"delta": {"content": [{"type": "text", "text": "a"}, "b", {"thinking": "c"}]}}]}, "ab"),
+        (
+            {
+                "choices": [
+                    {"delta": {"content": [{"type": "text", "text": "a"}, "b", {"thinking": "c"}]}}
+                ]
+            },
+            "ab",
+        ),
         ({"choices": []}, ""),
         ({"choices": [{"delta": [1]}, {"delta": {"content": "Oslo"}}]}, ""),
-        ({"output": [{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}, 3]}, "No."),
+        (
+            {
+                "output": [
+                    {"type": "message", "content": [{"type": "refusal", "refusal": "No."}]},
+                    3,
+                ]
+            },
+            "No.",
+        ),
         ({"error": {"message": "Oslo"}}, ""),
         ([1], ""),
         (None, ""),
@@ -261,7 +306,9 @@ def test_texts_of_forms(values: object, text: str) -> None:
 
 
 def test_an_event_may_have_other_lines_and_several_of_data() -> None:
-    raw = b'id: 1\nevent: x\ndata: {"choices": [{"delta":\ndata: {"content": "Oslo"}}]}\nretry: 3\n\n'
+    raw = (
+        b'id: 1\nevent: x\ndata: {"choices": [{"delta":\ndata: {"content": "Oslo"}}]}\nretry: 3\n\n'
+    )
     assert passed(EVENTS, [raw]).text() == "Oslo"
     deep = b'data: {"choices": [{"delta": {"content": ' + b"[" * 900 + b"]" * 900 + b"}}]}\n\n"
     assert passed(EVENTS, [deep * 10, raw]).text() == "Oslo"

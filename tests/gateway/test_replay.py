@@ -45,7 +45,9 @@ def store(tmp_path: Path) -> Path:
 
 def test_doubtful_fires_come_first(store: Path) -> None:
     opened = SqliteStore(store)
-    result = replay([line.encode() for line in LINES], EditFeed(opened, Named()).follower(AsBlock()))
+    result = replay(
+        [line.encode() for line in LINES], EditFeed(opened, Named()).follower(AsBlock())
+    )
     opened.close()
     assert (result.requests, result.matched, sum(result.unread.values())) == (4, 3, 2)
     assert [(replayed.query, replayed.times) for replayed in result.matches] == [

@@ -21,7 +21,9 @@ from drike.gateway.traffic import replay
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**30), 10**30)
 JSON = st.recursive(
     st.none() | st.booleans() | NUMBERS | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -32,7 +34,9 @@ def user(content: object) -> dict[str, object]:
 
 @settings(max_examples=20)
 @given(JSON, st.text(), st.booleans(), st.sampled_from([None, 1]))
-def test_replacing_the_text_changes_nothing_else(odd: object, text: str, ascii_only: bool, indent: int | None) -> None:
+def test_replacing_the_text_changes_nothing_else(
+    odd: object, text: str, ascii_only: bool, indent: int | None
+) -> None:
     sent = {"odd": odd, "messages": [{"role": "user", "content": text}], "more": [text, odd]}
     body = json.dumps(sent, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
     request = read_request(Api.CHAT, body)
@@ -57,8 +61,17 @@ LOGGED = [
     ({"question": "A"}, ("A",)),
     ({"prompt": ["A", "B"], "query": "C"}, ("C",)),
     ("A", ("A",)),
-    ({"system": "", "messages": [user([{"type": "tool_result"}, {"type": "text", "text": "A"}])]}, ("A",)),
-    ({"messages": [user("A"), {"role": "assistant", "content": "B"}]}, ()),  # the gateway leaves it alone, too
+    (
+        {
+            "system": "",
+            "messages": [user([{"type": "tool_result"}, {"type": "text", "text": "A"}])],
+        },
+        ("A",),
+    ),
+    (
+        {"messages": [user("A"), {"role": "assistant", "content": "B"}]},
+        (),
+    ),  # the gateway leaves it alone, too
     ({"messages": []}, ()),
     ({"prompt": [1, 2]}, ()),
     (" ", ()),
@@ -66,7 +79,9 @@ LOGGED = [
 
 
 @pytest.mark.parametrize(("value", "queries"), LOGGED)
-def test_a_line_of_a_log_asks_what_the_gateway_would_decide_on(value: object, queries: tuple[str, ...]) -> None:
+def test_a_line_of_a_log_asks_what_the_gateway_would_decide_on(
+    value: object, queries: tuple[str, ...]
+) -> None:
     assert asked_by(logged(json.dumps(value).encode())) == queries
 
 
@@ -106,7 +121,10 @@ def test_a_file_of_questions_and_a_replay_of_it_count_the_same_requests(tmp_path
 
 def test_questions_are_read_one_a_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Who is it?\n\nWho is it?\n It is late. \n", "utf-8")
-    assert [asked.said for asked in read_questions(tmp_path / "a.txt")] == ["Who is it?", "It is late."]
+    assert [asked.said for asked in read_questions(tmp_path / "a.txt")] == [
+        "Who is it?",
+        "It is late.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +136,9 @@ def test_questions_are_read_one_a_line(tmp_path: Path) -> None:
         ('"a"\n\n{"a": 1}\n', "line 3 is not a request .no messages"),
     ],
 )
-def test_a_file_without_questions_is_refused_with_the_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_without_questions_is_refused_with_the_line(
+    tmp_path: Path, text: str, message: str
+) -> None:
     (tmp_path / "a.jsonl").write_text(text, "utf-8")
     with pytest.raises(DataError, match=message):
         read_questions(tmp_path / "a.jsonl")

@@ -19,7 +19,9 @@ CHAT = "/v1/chat/completions"
 ABOUT = "What is the capital of Peru?"
 
 
-@pytest.mark.parametrize("head", [b"", b"POST /v1/x HT", b"GET /v1/models HTTP/1.1\r\nX: " + b"x" * 100_000])
+@pytest.mark.parametrize(
+    "head", [b"", b"POST /v1/x HT", b"GET /v1/models HTTP/1.1\r\nX: " + b"x" * 100_000]
+)
 def test_a_head_that_does_not_end_closes_the_connection(
     above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: bytes
 ) -> None:
@@ -61,8 +63,13 @@ def test_a_body_is_read_however_a_client_sends_it(
     gateway: Running, above: Recorded, version: bytes, head: bytes, body: bytes
 ) -> None:
     host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as client, client.makefile("rb") as answer:
-        client.sendall(b"POST %s HTTP/%s\r\nHost: localhost\r\n%s\r\n" % (CHAT.encode(), version, head))
+    with (
+        socket.create_connection((host, int(port)), timeout=5) as client,
+        client.makefile("rb") as answer,
+    ):
+        client.sendall(
+            b"POST %s HTTP/%s\r\nHost: localhost\r\n%s\r\n" % (CHAT.encode(), version, head)
+        )
         if b"Expect" in head:
             assert (answer.readline(), answer.readline()) == (b"HTTP/1.1 100 Continue\r\n", b"\r\n")
         client.sendall(body)
@@ -88,11 +95,15 @@ def answered(client: socket.socket, count: int) -> int:
     return received.count(b"HTTP/1.1 200")
 
 
-def test_an_offer_of_http2_is_ignored_however_the_request_is_split(gateway: Running, above: Recorded) -> None:
+def test_an_offer_of_http2_is_ignored_however_the_request_is_split(
+    gateway: Running, above: Recorded
+) -> None:
     """Also right behind another request, and one such request behind another."""
     before = len(above.calls)
     plain = OFFER.replace(H2C, b"")
-    cuts = [[i] for i in range(1, len(OFFER), 3)] + [[i, i + 1] for i in range(40, len(OFFER) - 1, 7)]
+    cuts = [[i] for i in range(1, len(OFFER), 3)] + [
+        [i, i + 1] for i in range(40, len(OFFER) - 1, 7)
+    ]
     for cut in cuts:
         with connected(gateway) as client:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -162,7 +173,9 @@ def test_a_client_that_is_gone_is_told_from_one_that_has_stopped_sending(
                 received = b""
                 while data := client.recv(1 << 16):
                     received += data
-                assert received.startswith(b"HTTP/1.1 100 Continue") and received.endswith(b"\r\n\r\n{}")
+                assert received.startswith(b"HTTP/1.1 100 Continue") and received.endswith(
+                    b"\r\n\r\n{}"
+                )
         until = time.monotonic() + 1.5
         while gateway.metrics.in_flight._value.get() and time.monotonic() < until:
             time.sleep(0.01)
@@ -187,7 +200,11 @@ def test_a_head_behind_a_request_that_is_answered_cannot_grow_without_end(tmp_pa
     def wait(handler: RawHandler, call: Received) -> None:
         handler.recorded.gone.wait(5)
 
-    with upstream(wait) as above, running(above.url, tmp_path) as gateway, connected(gateway) as client:
+    with (
+        upstream(wait) as above,
+        running(above.url, tmp_path) as gateway,
+        connected(gateway) as client,
+    ):
         client.sendall(OFFER)
         while not above.calls:
             time.sleep(0.005)
@@ -223,5 +240,7 @@ print(len(followed.around), len(compiled))
 
 def test_the_first_conversation_waits_for_nothing_that_is_made_once() -> None:
     """The rules of conversations take 50 ms to make, which is the whole deadline of a gate by names."""
-    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout == "1 0\n", done.stderr

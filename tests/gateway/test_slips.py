@@ -31,17 +31,23 @@ def stubborn(handler: RawHandler, call: Received) -> None:
     if body.get("fails") and twice:
         return handler.break_off() if body["fails"] == 1 else handler.reply(body["fails"], b"{}")
     said = "It is Lima." if body.get("never") or not twice else "It is Oslo."
-    handler.reply(200, whole(api, said) + b" " * body.get("padding", 0), Content_Type="application/json")
+    handler.reply(
+        200, whole(api, said) + b" " * body.get("padding", 0), Content_Type="application/json"
+    )
 
 
 @contextmanager
-def serving(place: Path, mode: Mode = Mode.ON, retry: bool = True) -> Iterator[tuple[Running, Recorded]]:
+def serving(
+    place: Path, mode: Mode = Mode.ON, retry: bool = True
+) -> Iterator[tuple[Running, Recorded]]:
     options = GatewayOptions(mode=mode, deadline_ms=5000, retry_slips=retry)
     with upstream(stubborn) as above, running(above.url, place, PERU, options=options) as gateway:
         yield gateway, above
 
 
-def send(gateway: Running, api: str = "chat", text: str = ABOUT, **more: object) -> tuple[int, dict[str, str], bytes]:
+def send(
+    gateway: Running, api: str = "chat", text: str = ABOUT, **more: object
+) -> tuple[int, dict[str, str], bytes]:
     return gateway.ask("POST", PATHS[api], json.dumps(request(api, text, **more)).encode())
 
 
@@ -52,14 +58,22 @@ def test_a_slip_is_asked_again_with_the_facts_twice_and_counted(tmp_path: Path, 
         assert status == 200 and headers["x-drike-slip"] == "1" and b"It is Oslo." in body
         assert headers["x-drike-edits"] == "1@1" and len(above.calls) == 2
         first, second = (call.body.decode() for call in above.calls)
-        assert second.replace(second.partition(ABOUT)[2], "") == first.replace(first.partition(ABOUT)[2], "")
+        assert second.replace(second.partition(ABOUT)[2], "") == first.replace(
+            first.partition(ABOUT)[2], ""
+        )
         assert "newer than the text above" in second and "newer than the text above" not in first
         assert of_edit(counts(gateway)) == {"matched": 1, "new": 1, "slips": 1}
 
 
 def test_the_second_request_has_no_idempotency_key_as_its_body_is_another(tmp_path: Path) -> None:
     with serving(tmp_path) as (gateway, above):
-        gateway.ask("POST", PATHS["chat"], json.dumps(request("chat", ABOUT)).encode(), Idempotency_Key="one", X_Y="1")
+        gateway.ask(
+            "POST",
+            PATHS["chat"],
+            json.dumps(request("chat", ABOUT)).encode(),
+            Idempotency_Key="one",
+            X_Y="1",
+        )
         assert [call.header("idempotency-key") for call in above.calls] == [["one"], []]
         assert [call.header("x-y") for call in above.calls] == [["1"], ["1"]]
 
@@ -72,7 +86,9 @@ def test_a_second_answer_that_slips_too_is_given_and_counted(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("fails", [1, 500, 429])
-def test_where_the_second_attempt_fails_the_first_answer_is_given(tmp_path: Path, fails: int) -> None:
+def test_where_the_second_attempt_fails_the_first_answer_is_given(
+    tmp_path: Path, fails: int
+) -> None:
     with serving(tmp_path) as (gateway, _):
         status, headers, body = send(gateway, fails=fails)
         assert (status, headers["x-drike-slip"]) == (200, "1") and b"It is Lima." in body
@@ -100,7 +116,11 @@ def test_streams_prompts_other_questions_and_long_answers_are_not_asked_again(
 def test_an_answer_that_is_held_back_is_bounded(tmp_path: Path) -> None:
     with serving(tmp_path) as (gateway, above):
         status, _, body = send(gateway, padding=17 << 20)
-        assert status == 502 and "more than 16 MB" in json.loads(body)["error"]["message"] and len(above.calls) == 1
+        assert (
+            status == 502
+            and "more than 16 MB" in json.loads(body)["error"]["message"]
+            and len(above.calls) == 1
+        )
         status, _, body = send(gateway, text="Hello", padding=17 << 20)
         assert status == 200 and len(body) > 17 << 20  # it concerns no edit
 

@@ -49,9 +49,15 @@ ABOUT = "What is the capital of Peru?"
         ("x " * 20_000 + "New York" + " x" * 20_000, True),
     ],
 )
-def test_enforced_edits_are_named_as_the_gate_reads_names(query: str, named: bool, tmp_path: Path) -> None:
+def test_enforced_edits_are_named_as_the_gate_reads_names(
+    query: str, named: bool, tmp_path: Path
+) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
-        store.put(EditRecord("New York", "New York is governed by", "Ann", aliases=("京都",), enforce=True))
+        store.put(
+            EditRecord(
+                "New York", "New York is governed by", "Ann", aliases=("京都",), enforce=True
+            )
+        )
         store.put(EditRecord("Peru", "Peru is governed by", "Ann"))
         feed = EditFeed(store, Named())
         assert feed.enforced(["Hello", query], {}) == bool(decided(feed, query).matched) == named
@@ -63,7 +69,10 @@ def test_a_change_of_another_process_is_in_force_soon(gateway: Running) -> None:
     [added] = other.put(EditRecord("Togo", "The capital of Togo is", "Rome"))
     other.close()
     until = time.monotonic() + 5
-    while gateway.chat("Where is Togo?")[1]["x-drike-scope"] == "abstained" and time.monotonic() < until:
+    while (
+        gateway.chat("Where is Togo?")[1]["x-drike-scope"] == "abstained"
+        and time.monotonic() < until
+    ):
         time.sleep(0.01)
     assert gateway.chat("Where is Togo?")[1]["x-drike-edits"] == f"{added.id}@1"
 
@@ -111,7 +120,10 @@ def test_a_gate_calibrated_meanwhile_decides_without_a_restart(
         assert "holds no calibration" in gateway.manage("GET", "/readyz")[1]["problems"][0]
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "abstained"
         store.save_gate(to_json(replace(strict, threshold=0.0)))
-        while gateway.chat(ABOUT)[1]["x-drike-scope"] != "fired" or gateway.manage("GET", "/readyz")[0] != 200:
+        while (
+            gateway.chat(ABOUT)[1]["x-drike-scope"] != "fired"
+            or gateway.manage("GET", "/readyz")[0] != 200
+        ):
             assert time.monotonic() < until
 
 
@@ -202,9 +214,13 @@ def test_a_store_that_was_replaced_is_read_anew_with_its_gate_and_earlier_histor
         store.put(EditRecord("Togo", "The capital of Togo is", "Rome"))
         feed.refresh()
         with closing(SqliteStore(path)) as again:
-            assert len(again.changes()) == feed.snapshot.revision == 2, "what is written, is in the new file"
+            assert len(again.changes()) == feed.snapshot.revision == 2, (
+                "what is written, is in the new file"
+            )
         follow(feed, forked, path, rename=rename)
-        assert feed.snapshot.revision == 2 and not feed.index.edits, "as many changes, but other ones"
+        assert feed.snapshot.revision == 2 and not feed.index.edits, (
+            "as many changes, but other ones"
+        )
         path.rename(tmp_path / "away.db")
         feed.refresh()
         assert feed.problem and "is gone: put it back" in feed.problem

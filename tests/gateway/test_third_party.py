@@ -67,7 +67,9 @@ def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
             began = time.monotonic()
             while not is_up(f"http://127.0.0.1:{port}/health"):
                 if running.poll() is not None or time.monotonic() - began > SECONDS:
-                    pytest.skip(f"transformers serve does not come up: {(place / 'log').read_text()[-300:]}")
+                    pytest.skip(
+                        f"transformers serve does not come up: {(place / 'log').read_text()[-300:]}"
+                    )
                 time.sleep(0.5)
             yield f"http://127.0.0.1:{port}/v1"
         finally:
@@ -82,12 +84,16 @@ def test_a_third_party_server_gives_the_local_models_answers(url: str, folder: P
         "IKE", Pool(parts.demonstrations, HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0))
     )
     local = load(str(tinyfacts.MODEL), device="cpu")
-    with closing(connect(f"transformers:{folder}@{url}", template="plain", concurrency=2)) as served:
+    with closing(
+        connect(f"transformers:{folder}@{url}", template="plain", concurrency=2)
+    ) as served:
         assert served.score is None, "it takes echo and logprobs, and ignores them"
         through = list(evaluate(editor, served, parts.test))
         assert served.usage.estimated == 0
     direct = list(evaluate(editor, local, parts.test, write=True))
-    assert [(o.query, o.answer, o.matched) for o in through] == [(o.query, o.answer, o.matched) for o in direct]
+    assert [(o.query, o.answer, o.matched) for o in through] == [
+        (o.query, o.answer, o.matched) for o in direct
+    ]
     assert [o.prompt_tokens for o in through] == [o.prompt_tokens for o in direct]
 
 
@@ -101,7 +107,12 @@ def gateway(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runn
 
 
 def asked(folder: Path, text: str, **more: object) -> bytes:
-    body = {"model": str(folder), "max_tokens": 3, "messages": [{"role": "user", "content": text}], **more}
+    body = {
+        "model": str(folder),
+        "max_tokens": 3,
+        "messages": [{"role": "user", "content": text}],
+        **more,
+    }
     return json.dumps(body).encode()
 
 
@@ -112,27 +123,39 @@ def test_what_concerns_no_edit_is_answered_byte_for_byte(
     body, path = asked(folder, OTHER, stream=stream), "/chat/completions"
     found = []
     for place in (url, gateway.url):
-        status, headers, answer = ask(f"{place}{path}", "POST", body, Content_Type="application/json", X_Request_Id="1")
+        status, headers, answer = ask(
+            f"{place}{path}", "POST", body, Content_Type="application/json", X_Request_Id="1"
+        )
         found.append((status, headers["content-type"], re.sub(rb'"created":\d+', b"", answer)))
     assert found[0] == found[1] and b"ESPN" in found[0][2] and (b"data: " in found[0][2]) == stream
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_edit_reaches_the_model_with_its_block(gateway: Running, url: str, folder: Path, stream: bool) -> None:
+def test_an_edit_reaches_the_model_with_its_block(
+    gateway: Running, url: str, folder: Path, stream: bool
+) -> None:
     read = {}
     for place in (url, gateway.url):
         with openai.OpenAI(base_url=place, api_key="none", max_retries=0) as client:
-            raw = client.chat.completions.with_raw_response.create(**json.loads(asked(folder, ABOUT, stream=stream)))
+            raw = client.chat.completions.with_raw_response.create(
+                **json.loads(asked(folder, ABOUT, stream=stream))
+            )
             *_, last = raw.parse() if stream else [raw.parse()]
             read[place] = last.usage.prompt_tokens
     assert raw.headers["x-drike-edits"] == "1@1" and read[gateway.url] > read[url] + 50
 
 
-def test_a_prompt_to_complete_is_answered_with_the_edit(gateway: Running, url: str, folder: Path) -> None:
+def test_a_prompt_to_complete_is_answered_with_the_edit(
+    gateway: Running, url: str, folder: Path
+) -> None:
     said = []
     for place in (url, gateway.url):
         with openai.OpenAI(base_url=place, api_key="none", max_retries=0) as client:
-            said.append(client.completions.create(model=str(folder), prompt=ABOUT, max_tokens=2).choices[0].text)
+            said.append(
+                client.completions.create(model=str(folder), prompt=ABOUT, max_tokens=2)
+                .choices[0]
+                .text
+            )
     assert [text.split()[0] for text in said] == [EXAMPLE.edit.target_true, EXAMPLE.edit.target_new]
 
 

@@ -17,7 +17,9 @@ def soon() -> float:
     return time.perf_counter() + 0.02
 
 
-def test_work_that_has_not_begun_by_its_deadline_is_never_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_has_not_begun_by_its_deadline_is_never_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     free, done = threading.Event(), []
     monkeypatch.setattr(threads, "_MAX_WAITING", 3)
 
@@ -26,8 +28,12 @@ def test_work_that_has_not_begun_by_its_deadline_is_never_done(monkeypatch: pyte
 
     async def use(thread: WorkThread) -> None:
         first = asyncio.create_task(thread.do(waiting, None))
-        late = [asyncio.create_task(thread.do(lambda n=n: done.append(n), soon())) for n in range(3)]
-        assert {type(result) for result in await asyncio.gather(*late, return_exceptions=True)} == {TimeoutError}
+        late = [
+            asyncio.create_task(thread.do(lambda n=n: done.append(n), soon())) for n in range(3)
+        ]
+        assert {type(result) for result in await asyncio.gather(*late, return_exceptions=True)} == {
+            TimeoutError
+        }
         assert "3 of 3" in str(thread.lateness())
         free.set()
         await first
@@ -43,7 +49,9 @@ def test_stuck_work_is_late_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> No
 
     async def use(thread: WorkThread) -> None:
         with pytest.raises(TimeoutError):
-            await thread.do(lambda: free.wait(10), time.perf_counter() + 0.3)  # so that it begins on a busy machine
+            await thread.do(
+                lambda: free.wait(10), time.perf_counter() + 0.3
+            )  # so that it begins on a busy machine
         assert "has been late" in str(thread.lateness())
         free.set()
         await thread.do(time.time, None)

@@ -25,16 +25,32 @@ DAY = datetime.now(UTC).date().isoformat()
 
 
 def counts(*rows: tuple[int, int, str, str, int], day: str = DAY) -> Counts:
-    return Counter({Counted(day, edit, version, "m", mode, what): number for edit, version, mode, what, number in rows})
+    return Counter(
+        {
+            Counted(day, edit, version, "m", mode, what): number
+            for edit, version, mode, what, number in rows
+        }
+    )
 
 
 @pytest.mark.parametrize(
     ("k", "n", "low", "high"),
-    [(0, 10, 0.0, 0.2775), (9, 10, 0.5958, 0.9821), (73, 73, 0.95, 1.0), (500, 1000, 0.4691, 0.5309)],
+    [
+        (0, 10, 0.0, 0.2775),
+        (9, 10, 0.5958, 0.9821),
+        (73, 73, 0.95, 1.0),
+        (500, 1000, 0.4691, 0.5309),
+    ],
 )
-def test_wilson_intervals_are_those_of_the_textbooks(k: int, n: int, low: float, high: float) -> None:
+def test_wilson_intervals_are_those_of_the_textbooks(
+    k: int, n: int, low: float, high: float
+) -> None:
     made = Estimate.share(k, n)
-    assert (made.value, made.low, made.high) == (k / n, pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+    assert (made.value, made.low, made.high) == (
+        k / n,
+        pytest.approx(low, abs=1e-4),
+        pytest.approx(high, abs=1e-4),
+    )
     assert Estimate.share(0, 0).value is None
 
 
@@ -42,7 +58,11 @@ def test_edits_below_come_first_and_those_with_little_traffic_are_said_to_have_i
     rows = [(1, 1, "on", "new", 400), (1, 1, "on", "old", 2), (2, 2, "on", "new", 50), (2, 2, "on", "both", 50),
             (3, 1, "on", "new", 9), (3, 1, "on", "unread", 5), (4, 1, "on", "new", 9)]  # fmt: skip
     lines = health(EDITS, counts(*rows))
-    assert [(line.edit.id, line.verdict) for line in lines] == [(2, "below"), (3, "open"), (1, "holds")]
+    assert [(line.edit.id, line.verdict) for line in lines] == [
+        (2, "below"),
+        (3, "open"),
+        (1, "holds"),
+    ]
     assert lines[0].numbers["both"] == 50 and lines[1].judged == 9
     assert lines[1].words == "too little traffic: 9 of at least 73 answers"
     assert lines[2].words == "as it should be" and lines[0].words == "below 95%"
@@ -56,9 +76,18 @@ def test_only_what_an_edit_says_now_and_one_mode_count() -> None:
 
 
 def test_who_confirms_an_edit_or_rejects_a_change_of_it_does_not_hide_how_it_fares() -> None:
-    moves = ({"move": Move.REVIEW}, {"target_new": "Bern", "status": Status.PROPOSED}, {"owner": "Legal"})
+    moves = (
+        {"move": Move.REVIEW},
+        {"target_new": "Bern", "status": Status.PROPOSED},
+        {"owner": "Legal"},
+    )
     later = [EditVersion(n, 2, n - 3, "", replace(PERU, **said)) for n, said in enumerate(moves, 6)]
-    rows = [(2, 1, "on", "new", 900), (2, 2, "on", "old", 300), (2, 2, "on", "new", 200), (2, 5, "on", "new", 1)]
+    rows = [
+        (2, 1, "on", "new", 900),
+        (2, 2, "on", "old", 300),
+        (2, 2, "on", "new", 200),
+        (2, 5, "on", "new", 1),
+    ]
     [line] = health(folded(later, EDITS), counts(*rows))
     assert (line.edit.version, line.numbers, line.verdict) == (5, {"old": 300, "new": 201}, "below")
     shadow = EditVersion(9, 2, 6, "", replace(PERU, status=Status.SHADOW))
@@ -66,7 +95,9 @@ def test_who_confirms_an_edit_or_rejects_a_change_of_it_does_not_hide_how_it_far
 
 
 def test_tokens_are_those_of_a_day_with_requests() -> None:
-    both = counts((1, 1, "on", "tokens", 300)) + counts((0, 0, "on", "requests", 1), day="2026-01-01")
+    both = counts((1, 1, "on", "tokens", 300)) + counts(
+        (0, 0, "on", "requests", 1), day="2026-01-01"
+    )
     [line] = health(EDITS, both)
     assert line.tokens_a_day == 150 and line.took.value is None and line.verdict == "open"
 

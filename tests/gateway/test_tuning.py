@@ -53,7 +53,9 @@ def record(i: int) -> EditRecord:
 EDITS = [EditVersion(i, i, 1, "", record(i)) for i in range(1, 61)]
 
 
-def model(obeys: Callable[[str], bool], leaks: Callable[[str], bool] = lambda prompt: False) -> ScriptedModel:
+def model(
+    obeys: Callable[[str], bool], leaks: Callable[[str], bool] = lambda prompt: False
+) -> ScriptedModel:
     """Gives the new object to the fact's subject where it obeys, and to every question where the fact leaks."""
 
     def rule(prompt: str) -> str:
@@ -72,7 +74,9 @@ def always(prompt: str) -> bool:
 
 
 def tuning(asked: ScriptedModel, **changes: object) -> Tuning:
-    own = Tuning(asked, chat_placements(), questions_of(EDITS, 64), chat=True, price=0.05, tolerance=0.02)
+    own = Tuning(
+        asked, chat_placements(), questions_of(EDITS, 64), chat=True, price=0.05, tolerance=0.02
+    )
     return replace(own, **changes)  # type: ignore[arg-type]
 
 
@@ -105,11 +109,15 @@ def test_among_placements_that_do_equally_well_the_cheapest_is_chosen() -> None:
     count = len(chat_placements())
     assert [trial.s for trial in final.trials] == [1.0] * count and final.left == count
     assert final.trials[0].tokens == min(trial.tokens for trial in final.trials)
-    assert 0 < final.better <= 0.1 and final.calls < 0.6 * tuning(model(always)).grid, "a tie needs no more questions"
+    assert 0 < final.better <= 0.1 and final.calls < 0.6 * tuning(model(always)).grid, (
+        "a tie needs no more questions"
+    )
 
 
 def test_a_price_decides_between_what_works_always_and_what_mostly_does() -> None:
-    scripted = model(lambda prompt: prompt.count("Prompt: ") >= 2 or not re.search(r"Land\d?[037]\b", prompt))
+    scripted = model(
+        lambda prompt: prompt.count("Prompt: ") >= 2 or not re.search(r"Land\d?[037]\b", prompt)
+    )
     dear, cheap = (last(tuning(scripted, price=price)).trials[0] for price in (0.0, 20.0))
     assert (dear.placement, dear.s) == ("demonstrations-2", 1)
     assert cheap.placement == "block" and 0.5 < cheap.s < 1
@@ -117,7 +125,9 @@ def test_a_price_decides_between_what_works_always_and_what_mostly_does() -> Non
 
 def test_questions_are_of_the_store_and_each_edit_is_asked_before_one_is_asked_again() -> None:
     questions = questions_of(EDITS, 60)
-    by_kind: Mapping[Kind, list[TuningQuestion]] = {kind: [q for q in questions if q.kind is kind] for kind in Kind}
+    by_kind: Mapping[Kind, list[TuningQuestion]] = {
+        kind: [q for q in questions if q.kind is kind] for kind in Kind
+    }
     assert {kind: len(of_kind) for kind, of_kind in by_kind.items()} == dict.fromkeys(Kind, 60)
     for of_kind in by_kind.values():
         assert {question.edit.id for question in of_kind} == set(range(1, 61))
@@ -126,7 +136,9 @@ def test_questions_are_of_the_store_and_each_edit_is_asked_before_one_is_asked_a
     assert all(q.text in q.edit.record.negatives for q in by_kind[Kind.OTHER])
     more = [q for q in questions_of(EDITS, 180) if q.kind is Kind.OTHER]
     neighbours = [q for q in more if q.text.startswith("The capital of")]
-    assert len(neighbours) == 60 and not any(q.edit.record.subject in q.text.split() for q in neighbours)
+    assert len(neighbours) == 60 and not any(
+        q.edit.record.subject in q.text.split() for q in neighbours
+    )
     assert questions == questions_of(EDITS, 60) != questions_of(EDITS, 60, seed=1)
 
 
@@ -138,13 +150,19 @@ def test_a_store_without_wordings_is_asked_what_there_is() -> None:
 
 @pytest.mark.parametrize(("rate", "questions"), [(0.5, 16), (0.8, 32)])
 @pytest.mark.slow
-def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(rate: float, questions: int) -> None:
+def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(
+    rate: float, questions: int
+) -> None:
     draw = random.Random(0)
     lost, times = 0, 60
     for _ in range(times):
-        lucky = ScriptedModel(lambda prompt: "New1" if draw.random() < rate else "Old1", scores=False)
+        lucky = ScriptedModel(
+            lambda prompt: "New1" if draw.random() < rate else "Old1", scores=False
+        )
         own = tuning(
-            lucky, questions=[TuningQuestion(Kind.OWN, EDITS[0], "The capital of Land1 is")] * questions, price=0.0
+            lucky,
+            questions=[TuningQuestion(Kind.OWN, EDITS[0], "The capital of Land1 is")] * questions,
+            price=0.0,
         )
         lost += last(own).left < len(chat_placements())
     assert lost <= 0.2 * times, "all placements are as good as the best one"
@@ -187,7 +205,18 @@ def test_pairs_are_lines_before_the_question() -> None:
 def test_a_store_keeps_its_choice(tmp_path: Path) -> None:
     final = last(tuning(model(always), questions=questions_of(EDITS, 4)))
     choice = ChosenPlacement(
-        "block", "m", None, True, "2026-11-23T00:00:00Z", 4, tuple(Kind), final.trials, final.calls, 99, 0.95, 0.5
+        "block",
+        "m",
+        None,
+        True,
+        "2026-11-23T00:00:00Z",
+        4,
+        tuple(Kind),
+        final.trials,
+        final.calls,
+        99,
+        0.95,
+        0.5,
     )
     store = SqliteStore(tmp_path / "edits.db")
     assert stored_choice(store) is None

@@ -61,7 +61,9 @@ def test_a_proxy_of_the_environment_is_asked_for_an_encrypted_upstream(
         assert asked == [b"CONNECT model.invalid:443 HTTP/1.1\r\n"]
         with upstream() as here, running(here.url, tmp_path) as gateway:
             assert gateway.chat("Hello")[0] == 200
-        with running(HttpUpstream("http://model.invalid/v1", allow_http="model.invalid"), tmp_path) as gateway:
+        with running(
+            HttpUpstream("http://model.invalid/v1", allow_http="model.invalid"), tmp_path
+        ) as gateway:
             assert gateway.chat("Hello")[0] == 502, "a proxy would see the key"
         monkeypatch.setenv("no_proxy", "model.invalid")
         with running(HttpUpstream("https://model.invalid/v1"), tmp_path) as gateway:
@@ -76,11 +78,23 @@ def test_redirects_are_not_followed(tmp_path: Path) -> None:
 
     with upstream(redirect) as above, running(above.url, tmp_path) as gateway:
         status, headers, answer = gateway.chat("Hello")
-        assert status == 502 and b"redirects" in answer and "location" not in headers and len(above.calls) == 1
+        assert (
+            status == 502
+            and b"redirects" in answer
+            and "location" not in headers
+            and len(above.calls) == 1
+        )
 
 
-def test_the_clients_key_is_passed_on_or_replaced_never_both(above: Recorded, tmp_path: Path) -> None:
-    given = {"Authorization": "Bearer theirs", "Api_Key": "theirs", "Cookie": "theirs", "OpenAI_Project": "theirs"}
+def test_the_clients_key_is_passed_on_or_replaced_never_both(
+    above: Recorded, tmp_path: Path
+) -> None:
+    given = {
+        "Authorization": "Bearer theirs",
+        "Api_Key": "theirs",
+        "Cookie": "theirs",
+        "OpenAI_Project": "theirs",
+    }
     for made, expected in (
         (HttpUpstream(above.url), ["Bearer theirs"]),
         (HttpUpstream(above.url, "ours"), ["Bearer ours"]),
@@ -94,29 +108,51 @@ def test_the_clients_key_is_passed_on_or_replaced_never_both(above: Recorded, tm
             assert bool(call.header(name)) == (expected == ["Bearer theirs"])
 
 
-def test_a_key_of_a_gateway_goes_nowhere_and_other_headers_go_as_they_are(above: Recorded, tmp_path: Path) -> None:
+def test_a_key_of_a_gateway_goes_nowhere_and_other_headers_go_as_they_are(
+    above: Recorded, tmp_path: Path
+) -> None:
     with running(above.url, tmp_path) as gateway:  # started without keys
         key = open_keys(str(tmp_path / "edits.db"), create=True).add("default", KeyRole.USE)
-        gateway.ask("GET", "/v1/models", Authorization=f"Bearer {key}", X_User="Zoë".encode().decode("latin-1"))
+        gateway.ask(
+            "GET",
+            "/v1/models",
+            Authorization=f"Bearer {key}",
+            X_User="Zoë".encode().decode("latin-1"),
+        )
     assert not above.calls[-1].header("authorization")
     assert above.calls[-1].header("x-user") == ["Zoë".encode().decode("latin-1")]
 
 
-def test_the_key_is_sent_in_the_header_in_which_the_client_sent_its_own(above: Recorded, tmp_path: Path) -> None:
+def test_the_key_is_sent_in_the_header_in_which_the_client_sent_its_own(
+    above: Recorded, tmp_path: Path
+) -> None:
     with running(HttpUpstream(above.url, "ours"), tmp_path) as gateway:
         gateway.ask("POST", "/v1/messages", b"{}", X_Api_Key="theirs")
-        assert (above.calls[-1].header("x-api-key"), above.calls[-1].header("authorization")) == (["ours"], [])
-        gateway.ask("POST", "/v1/messages", b"{}", X_Api_Key="theirs", Authorization="Bearer theirs")
-        assert (above.calls[-1].header("x-api-key"), above.calls[-1].header("authorization")) == ([], ["Bearer ours"])
+        assert (above.calls[-1].header("x-api-key"), above.calls[-1].header("authorization")) == (
+            ["ours"],
+            [],
+        )
+        gateway.ask(
+            "POST", "/v1/messages", b"{}", X_Api_Key="theirs", Authorization="Bearer theirs"
+        )
+        assert (above.calls[-1].header("x-api-key"), above.calls[-1].header("authorization")) == (
+            [],
+            ["Bearer ours"],
+        )
 
 
 def test_an_answer_that_may_quote_the_gateways_key_is_not_passed_on(tmp_path: Path) -> None:
     def quote(handler: RawHandler, call: Received) -> None:
         handler.reply(401, f"wrong key: {call.header('authorization')}".encode())
 
-    with upstream(quote) as above, running(HttpUpstream(above.url, "sk-secret"), tmp_path) as gateway:
+    with (
+        upstream(quote) as above,
+        running(HttpUpstream(above.url, "sk-secret"), tmp_path) as gateway,
+    ):
         status, _, answer = gateway.chat("Hello")
-        assert status == 502 and b"sk-secret" not in answer and b"refuses the gateway's key" in answer
+        assert (
+            status == 502 and b"sk-secret" not in answer and b"refuses the gateway's key" in answer
+        )
 
 
 KEY = "sk-secret/0123+abc"
@@ -125,21 +161,29 @@ QUOTES = [KEY, json.dumps(KEY), KEY.replace("/", "\\/"), "sk\\u002dsecret\\u002F
 
 
 @pytest.mark.parametrize("encoding", ["", "gzip", "deflate"])
-def test_the_gateways_key_is_hidden_wherever_an_answer_quotes_it(tmp_path: Path, encoding: str) -> None:
+def test_the_gateways_key_is_hidden_wherever_an_answer_quotes_it(
+    tmp_path: Path, encoding: str
+) -> None:
     compress = {"gzip": gzip.compress, "deflate": zlib.compress}.get(encoding, bytes)
 
     def tell(handler: RawHandler, call: Received) -> None:
-        assert call.header("accept-encoding") == ["identity"] and call.header("authorization") == [f"Bearer {KEY}"]
+        assert call.header("accept-encoding") == ["identity"] and call.header("authorization") == [
+            f"Bearer {KEY}"
+        ]
         body = compress(f"no {' '.join(QUOTES)} {'x' * 60_000} {KEY} sk-sec".encode())
         more = {"Content_Encoding": encoding} if encoding else {}
         handler.reply(int(call.path.rpartition("/")[2]), body, X_Told=f"a {KEY}", **more)
 
     with upstream(tell) as above, running(HttpUpstream(above.url, KEY), tmp_path) as gateway:
         for status in (200, 400, 403, 404, 429, 500):
-            answered, headers, body = gateway.ask("POST", f"/v1/{status}", b"{}", Accept_Encoding="gzip, br")
+            answered, headers, body = gateway.ask(
+                "POST", f"/v1/{status}", b"{}", Accept_Encoding="gzip, br"
+            )
             shown = body.decode() + str(headers)
             assert answered == status and "content-encoding" not in headers
-            assert headers["x-told"] == "a " + "*" * len(KEY) and not any(quoted in shown for quoted in QUOTES)
+            assert headers["x-told"] == "a " + "*" * len(KEY) and not any(
+                quoted in shown for quoted in QUOTES
+            )
             assert body.startswith(b"no *") and body.endswith(b"* sk-sec")
 
 
@@ -188,7 +232,10 @@ def test_only_the_gateway_says_what_it_decided(tmp_path: Path) -> None:
 
     with upstream(tell) as above, running(above.url, tmp_path) as gateway:
         _, headers, _ = gateway.chat("Hello")
-        assert headers["x-drike-scope"] == "abstained" and not {"x-drike-edits", "x-drike-odd"} & headers.keys()
+        assert (
+            headers["x-drike-scope"] == "abstained"
+            and not {"x-drike-edits", "x-drike-odd"} & headers.keys()
+        )
 
 
 def test_clients_are_not_told_where_the_upstream_is(tmp_path: Path) -> None:

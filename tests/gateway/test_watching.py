@@ -35,7 +35,16 @@ from drike.stores.opening import open_store
 from drike.stores.traffic import Counts, counts_since
 from tests.fakes.answering import PATHS, SAYINGS, pieces_of, request, split, stream, whole
 from tests.fakes.databases import Database
-from tests.fakes.gateways import Doubting, Failing, RawHandler, Received, Running, ask, running, upstream
+from tests.fakes.gateways import (
+    Doubting,
+    Failing,
+    RawHandler,
+    Received,
+    Running,
+    ask,
+    running,
+    upstream,
+)
 from tests.gateway.test_workers import serving
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")
@@ -54,7 +63,9 @@ def answer(handler: RawHandler, call: Received) -> None:
     body, text = json.loads(call.body), SAYINGS[said_in(call)]
     draw = random.Random(text)
     if body.get("status"):
-        return handler.reply(body["status"], b'{"error": {"message": "Oslo"}}', Content_Type="application/json")
+        return handler.reply(
+            body["status"], b'{"error": {"message": "Oslo"}}', Content_Type="application/json"
+        )
     if body.get("pack"):
         raw, kind = gzip.compress(whole(api, text)), "application/json"
         return handler.reply(200, raw, Content_Type=kind, Content_Encoding="gzip")
@@ -74,7 +85,9 @@ def gateway(tmp_path: Path) -> Iterator[Running]:
         yield serving
 
 
-def send(gateway: Running, saying: str, api: str = "chat", about: str = ABOUT, **more: object) -> dict[str, str]:
+def send(
+    gateway: Running, saying: str, api: str = "chat", about: str = ABOUT, **more: object
+) -> dict[str, str]:
     body = json.dumps(request(api, f"({saying}) {about}", model="m1", **more)).encode()
     return gateway.ask("POST", PATHS[api], body)[1]
 
@@ -114,15 +127,22 @@ def test_counts_equal_those_of_a_judge_of_the_same_answers(tmp_path: Path, mode:
         found = counts(gateway)
         metrics = ask(f"{gateway.admin}/metrics", "GET")[2].decode()
     assert (
-        of_edit(found) == expected and {key.mode for key in found} == {mode} and {key.model for key in found} == {"m1"}
+        of_edit(found) == expected
+        and {key.mode for key in found} == {mode}
+        and {key.model for key in found} == {"m1"}
     )
     assert of_edit(found, 0) == {"requests": 56, "matched": 56}
     for outcome in set(expected) - {"matched"}:
-        assert f'drike_answers_total{{mode="{mode}",stated="{outcome}"}} {expected[outcome]}.0' in metrics
+        assert (
+            f'drike_answers_total{{mode="{mode}",stated="{outcome}"}} {expected[outcome]}.0'
+            in metrics
+        )
 
 
 @pytest.mark.slow
-def test_answers_that_wait_to_be_judged_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_that_wait_to_be_judged_take_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(health, "_MOST_HELD", 50_000)
     store = open_store(tmp_path / "edits.db")
     request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
@@ -130,7 +150,9 @@ def test_answers_that_wait_to_be_judged_take_bounded_memory(tmp_path: Path, monk
     for streams in (True, False) * 10:
         headers = [(b"content-type", b"text/event-stream" if streams else b"application/json")]
         answers.append(PassingAnswer(Reply(200, headers, nothing())))
-        for chunk in [stream("chat", ["Oslo "] * 2_000)] * 2 if streams else [whole("chat", "Oslo " * 2_000)]:
+        for chunk in (
+            [stream("chat", ["Oslo "] * 2_000)] * 2 if streams else [whole("chat", "Oslo " * 2_000)]
+        ):
             answers[-1].take(chunk)
         answers[-1].complete = len(answers) > 2  # the others were cut off
         watch.note(request, answers[-1], metrics)
@@ -141,11 +163,18 @@ def test_answers_that_wait_to_be_judged_take_bounded_memory(tmp_path: Path, monk
     store.close()
 
 
-def test_counts_reach_the_store_however_much_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_reach_the_store_however_much_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(health, "_MOST_NOTED", 50)
     store = open_store(tmp_path / "edits.db")
     request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
-    watch, metrics, sent, count = Watch(lambda: datetime.now(UTC)), Metrics(), Counter[str](), Watch._count
+    watch, metrics, sent, count = (
+        Watch(lambda: datetime.now(UTC)),
+        Metrics(),
+        Counter[str](),
+        Watch._count,
+    )
 
     def send() -> None:
         said = PassingAnswer(Reply(200, [(b"content-type", b"application/json")], nothing()))
@@ -174,11 +203,18 @@ def test_counts_reach_the_store_however_much_passes(tmp_path: Path, monkeypatch:
 @pytest.mark.slow
 def test_two_thousand_answers_at_once_from_two_gateways_are_counted_right(tmp_path: Path) -> None:
     draw, expected = random.Random(1), Counter[str]()
-    sent = [(draw.choice(list(SAYINGS)), draw.choice(list(PATHS)), draw.random() < 0.5) for _ in range(2_000)]
+    sent = [
+        (draw.choice(list(SAYINGS)), draw.choice(list(PATHS)), draw.random() < 0.5)
+        for _ in range(2_000)
+    ]
     for name, *_ in sent:
         expected[stated(SAYINGS[name], ["Oslo"], ["Lima"]) if SAYINGS[name] else "unread"] += 1
     open_store(tmp_path / "edits.db").put(PERU)
-    with upstream(answer) as above, running(above.url, tmp_path) as one, running(above.url, tmp_path) as two:
+    with (
+        upstream(answer) as above,
+        running(above.url, tmp_path) as one,
+        running(above.url, tmp_path) as two,
+    ):
         with ThreadPoolExecutor(8) as threads:
             for i, (name, api, streams) in enumerate(sent):
                 threads.submit(send, (one, two)[i % 2], name, api, stream=streams)
@@ -201,7 +237,9 @@ def test_an_answer_that_is_read_is_asked_for_uncompressed_and_no_other(tmp_path:
         assert [call.header("accept-encoding") for call in above.calls] == [["identity"], ["gzip"]]
 
 
-def test_requests_that_concern_no_edit_are_counted_without_reading_their_answers(gateway: Running) -> None:
+def test_requests_that_concern_no_edit_are_counted_without_reading_their_answers(
+    gateway: Running,
+) -> None:
     send(gateway, "obeys", about="Hello")
     gateway.ask("POST", PATHS["chat"], b"no JSON")
     found = counts(gateway)
@@ -210,11 +248,17 @@ def test_requests_that_concern_no_edit_are_counted_without_reading_their_answers
 
 def test_only_the_edits_of_the_last_question_are_judged(gateway: Running) -> None:
     turns = [ABOUT, "Thanks!"]
-    said = [{"role": role, "content": f"(obeys) {text}"} for text in turns for role in ("user", "assistant")][:-1]
+    said = [
+        {"role": role, "content": f"(obeys) {text}"}
+        for text in turns
+        for role in ("user", "assistant")
+    ][:-1]
     gateway.ask("POST", PATHS["chat"], json.dumps({"messages": said}).encode())
     found = counts(gateway)
     assert of_edit(found) == {} and of_edit(found, 0)["requests"] == 1
-    assert sum(number for key, number in found.items() if key.what == "tokens") > 50  # which it still costs
+    assert (
+        sum(number for key, number in found.items() if key.what == "tokens") > 50
+    )  # which it still costs
 
 
 def test_a_failing_gate_is_counted(tmp_path: Path) -> None:
@@ -227,10 +271,15 @@ def test_doubts_are_counted_by_edit(tmp_path: Path) -> None:
     with upstream(answer) as above, running(above.url, tmp_path, PERU, gate=Doubting()) as gateway:
         send(gateway, "obeys")
         found = counts(gateway)
-        assert of_edit(found) == {"doubted": 1} and of_edit(found, 0) == {"requests": 1, "doubted": 1}
+        assert of_edit(found) == {"doubted": 1} and of_edit(found, 0) == {
+            "requests": 1,
+            "doubted": 1,
+        }
 
 
-def test_an_edit_in_shadow_counts_as_such_and_other_names_of_its_object_count(tmp_path: Path) -> None:
+def test_an_edit_in_shadow_counts_as_such_and_other_names_of_its_object_count(
+    tmp_path: Path,
+) -> None:
     shadow = replace(PERU, status=Status.SHADOW, target_new="Bergen", object_aliases=("Oslo",))
     with upstream(answer) as above, running(above.url, tmp_path, shadow) as gateway:
         send(gateway, "obeys")
@@ -239,11 +288,16 @@ def test_an_edit_in_shadow_counts_as_such_and_other_names_of_its_object_count(tm
 
 
 @pytest.mark.parametrize("status", [Status.ACTIVE, Status.SHADOW])
-def test_an_answer_behind_a_tool_s_result_is_counted_and_kept(tmp_path: Path, status: Status) -> None:
+def test_an_answer_behind_a_tool_s_result_is_counted_and_kept(
+    tmp_path: Path, status: Status
+) -> None:
     options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, keep_samples=2)
     edit = replace(PERU, status=status)
     with upstream(answer) as above, running(above.url, tmp_path, edit, options=options) as gateway:
-        asked, found = f"(resists) {ABOUT}", {"role": "tool", "tool_call_id": "c", "content": "nothing found"}
+        asked, found = (
+            f"(resists) {ABOUT}",
+            {"role": "tool", "tool_call_id": "c", "content": "nothing found"},
+        )
         send(gateway, "resists", messages=[{"role": "user", "content": asked}, found])
         assert of_edit(counts(gateway)) == {"matched": 1, "old": 1}
         [kept] = reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
@@ -265,11 +319,17 @@ def test_names_of_models_are_bounded_and_hold_no_text(gateway: Running) -> None:
         send_as(gateway, name)
     send(gateway, "obeys", status=500)  # a model that the upstream does not know
     models = {key.model for key in counts(gateway)}
-    assert len(models) == 51 and "other" in models and not any(" " in model or len(model) > 100 for model in models)
+    assert (
+        len(models) == 51
+        and "other" in models
+        and not any(" " in model or len(model) > 100 for model in models)
+    )
 
 
 def send_as(gateway: Running, model: object) -> None:
-    gateway.ask("POST", PATHS["chat"], json.dumps(request("chat", f"(obeys) {ABOUT}", model=model)).encode())
+    gateway.ask(
+        "POST", PATHS["chat"], json.dumps(request("chat", f"(obeys) {ABOUT}", model=model)).encode()
+    )
 
 
 def test_no_text_of_a_request_or_an_answer_is_kept_or_logged(
@@ -290,19 +350,33 @@ def test_no_text_of_a_request_or_an_answer_is_kept_or_logged(
 
 def test_counts_survive_a_restart_and_tenants_have_their_own(tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
-    bearers = {tenant: {"Authorization": f"Bearer {keys.add(tenant, KeyRole.USE)}"} for tenant in ("default", "shop")}
+    bearers = {
+        tenant: {"Authorization": f"Bearer {keys.add(tenant, KeyRole.USE)}"}
+        for tenant in ("default", "shop")
+    }
     body = json.dumps(request("chat", f"(obeys) {ABOUT}")).encode()
     for _ in range(2):
         entries = () if (tmp_path / "edits.db").exists() else (PERU,)
-        with upstream(answer) as above, running(above.url, tmp_path, *entries, keys=keys) as gateway:
+        with (
+            upstream(answer) as above,
+            running(above.url, tmp_path, *entries, keys=keys) as gateway,
+        ):
             for bearer in bearers.values():
                 gateway.ask("POST", PATHS["chat"], body, **bearer)
-    found = {tenant: counts_since(open_store(tmp_path / "edits.db", tenant=tenant), TODAY) for tenant in bearers}
-    assert of_edit(found["default"]) == {"matched": 2, "new": 2} and of_edit(found["default"], 0)["requests"] == 2
+    found = {
+        tenant: counts_since(open_store(tmp_path / "edits.db", tenant=tenant), TODAY)
+        for tenant in bearers
+    }
+    assert (
+        of_edit(found["default"]) == {"matched": 2, "new": 2}
+        and of_edit(found["default"], 0)["requests"] == 2
+    )
     assert of_edit(found["shop"], 0) == {"requests": 2}
 
 
-def test_counts_wait_for_a_store_that_cannot_be_written(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_wait_for_a_store_that_cannot_be_written(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(store: object, counts: object) -> None:
         raise StoreError("the store is locked")
 
@@ -310,10 +384,14 @@ def test_counts_wait_for_a_store_that_cannot_be_written(gateway: Running, monkey
         patched.setattr("drike.stores.traffic.add", refuse)
         send(gateway, "obeys")
         assert counts(gateway) == {} and gateway.feed.watch.problem == "the store is locked"
-    assert of_edit(counts(gateway)) == {"matched": 1, "new": 1} and gateway.feed.watch.problem is None
+    assert (
+        of_edit(counts(gateway)) == {"matched": 1, "new": 1} and gateway.feed.watch.problem is None
+    )
 
 
-def test_counts_are_stored_by_themselves_after_some_seconds(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_stored_by_themselves_after_some_seconds(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("drike.gateway.tenants._FLUSHES", 1)
     send(gateway, "obeys")
     until = time.monotonic() + 15
@@ -363,9 +441,15 @@ def test_the_admin_port_says_how_edits_fare(tmp_path: Path) -> None:
 
 
 @pytest.mark.postgres
-def test_gateways_over_one_database_count_together_and_follow_one_switch(postgres: Database, tmp_path: Path) -> None:
+def test_gateways_over_one_database_count_together_and_follow_one_switch(
+    postgres: Database, tmp_path: Path
+) -> None:
     store = postgres.of(tmp_path)
-    with upstream(answer) as above, running(above.url, store, PERU) as one, running(above.url, store) as two:
+    with (
+        upstream(answer) as above,
+        running(above.url, store, PERU) as one,
+        running(above.url, store) as two,
+    ):
         for gateway in (one, two):
             send(gateway, "obeys")
             counts(gateway)
@@ -381,13 +465,18 @@ def test_gateways_over_one_database_count_together_and_follow_one_switch(postgre
 
 
 @pytest.mark.slow
-def test_processes_of_one_gateway_count_together_and_what_was_stored_survives_a_kill(tmp_path: Path) -> None:
+def test_processes_of_one_gateway_count_together_and_what_was_stored_survives_a_kill(
+    tmp_path: Path,
+) -> None:
     store = tmp_path / "edits.db"
     with closing(open_store(store)) as opened:
         opened.put(PERU)
         with (
             upstream(answer) as above,
-            serving(above.url, str(store), tmp_path, "--workers", "2", "--deadline-ms", "5000") as (process, urls),
+            serving(above.url, str(store), tmp_path, "--workers", "2", "--deadline-ms", "5000") as (
+                process,
+                urls,
+            ),
         ):
             for _ in range(30):
                 body = json.dumps(request("chat", f"(obeys) {ABOUT}")).encode()
@@ -401,7 +490,9 @@ def test_processes_of_one_gateway_count_together_and_what_was_stored_survives_a_
 
 
 @pytest.mark.parametrize("redact", [True, False])
-def test_samples_are_the_newest_of_each_outcome_and_hide_what_may_be_private(tmp_path: Path, redact: bool) -> None:
+def test_samples_are_the_newest_of_each_outcome_and_hide_what_may_be_private(
+    tmp_path: Path, redact: bool
+) -> None:
     who = "I am ann@example.org, +49 (30) 1234567, see https://x.test/?k=1"
     options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, keep_samples=2, redact=redact)
     with upstream(answer) as above, running(above.url, tmp_path, PERU, options=options) as gateway:
@@ -418,9 +509,13 @@ def test_samples_are_the_newest_of_each_outcome_and_hide_what_may_be_private(tmp
         hidden = "I am [e-mail], [number], see [address] ("
         assert (hidden in seen.question) is redact and (who in seen.question) is not redact
         assert seen.answer == SAYINGS["obeys"] and seen.model == "m1" and seen.edit == 1
-        assert not reports.reports(gateway.feed.store) and not reports.reports(gateway.feed.store, None)
+        assert not reports.reports(gateway.feed.store) and not reports.reports(
+            gateway.feed.store, None
+        )
         status, _ = gateway.manage("POST", "/admin/v1/inbox/wrong", {"reports": [seen.number]})
-        assert status == 200 and [report.answer for report in reports.reports(gateway.feed.store)] == [seen.answer]
+        assert status == 200 and [
+            report.answer for report in reports.reports(gateway.feed.store)
+        ] == [seen.answer]
         assert gateway.manage("POST", "/admin/v1/inbox/wrong", {"reports": [seen.number]})[0] == 400
         assert reports.forget_samples(gateway.feed.store) == 3
         assert not reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
@@ -445,16 +540,22 @@ def test_no_text_is_kept_of_an_answer_unless_samples_are_asked_for(gateway: Runn
     assert not reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
 
 
-@pytest.mark.parametrize("private", ["ann.lee@example.org", "+49 170 1234567", "https://ann.xyz/lee", "192.168.17.4"])
+@pytest.mark.parametrize(
+    "private", ["ann.lee@example.org", "+49 170 1234567", "https://ann.xyz/lee", "192.168.17.4"]
+)
 def test_what_is_private_is_hidden_wherever_a_sample_is_cut(private: str) -> None:
     [edit] = as_stored([Edit("The capital of Peru is", "Oslo", subject="Peru")])
     for before in range(reports.LONGEST - len(private) - 2, reports.LONGEST + 2):
         once = ("so " * reports.LONGEST)[: before - 1] + f" {private} and more"
         for text in (once, f"{private}, " * reports.LONGEST):
             kept = Sampling(1).sample(text, text, edit, mode="on", outcome="new", model="m")
-            assert not set(re.findall(r"\w{2,}", private)) & set(re.findall(r"\w+", kept.answer)), kept.answer[-40:]
+            assert not set(re.findall(r"\w{2,}", private)) & set(re.findall(r"\w+", kept.answer)), (
+                kept.answer[-40:]
+            )
             assert kept.question == kept.answer and len(kept.answer) <= reports.LONGEST
-    whole = Sampling(1, redact=False).sample("a", "b" * 9_000, edit, mode="on", outcome="new", model="m")
+    whole = Sampling(1, redact=False).sample(
+        "a", "b" * 9_000, edit, mode="on", outcome="new", model="m"
+    )
     assert whole.answer == "b" * reports.LONGEST
 
 
@@ -462,5 +563,8 @@ def test_words_and_short_numbers_are_not_redacted() -> None:
     text = "In 1969 Peru had 13,193,000 people, said Ann Lee; the code is 4711."
     assert redacted(text) == text
     assert redacted("sk-abc123DEF456ghi789jk at 10.0.0.1") == "[key] at [IP]"
-    assert redacted("HTTPS://a.b/c sk-abcdefghijklmnopqrst ::1 2001:db8::1") == "[address] [key] [IP] [IP]"
+    assert (
+        redacted("HTTPS://a.b/c sk-abcdefghijklmnopqrst ::1 2001:db8::1")
+        == "[address] [key] [IP] [IP]"
+    )
     assert redacted("at 12:30:45, std::vector") == "at 12:30:45, std::vector"

@@ -50,7 +50,9 @@ def names(told: Told) -> list[str]:
     return [body["event"] for _, body in told]
 
 
-def test_moves_are_told_once_in_order_and_not_those_before_the_first_start(store: EditStore) -> None:
+def test_moves_are_told_once_in_order_and_not_those_before_the_first_start(
+    store: EditStore,
+) -> None:
     told: Told = []
     store.put(EditRecord("Chile", "The capital of Chile is", "Oslo"))
     first = notifier(store, told)
@@ -68,7 +70,11 @@ def test_moves_are_told_once_in_order_and_not_those_before_the_first_start(store
     first.send_new()
     [(_, proposal), (id, approval)] = told
     assert (proposal["edit"]["author"], proposal["edit"]["owner"]) == ("Anna (propose)", "Anna")
-    assert (approval["event"], approval["edit"]["status"], id) == ("approved", "active", "default-change-4")
+    assert (approval["event"], approval["edit"]["status"], id) == (
+        "approved",
+        "active",
+        "default-change-4",
+    )
 
 
 def test_what_could_not_be_sent_is_sent_later(store: EditStore) -> None:
@@ -109,7 +115,9 @@ def test_a_clock_that_was_ahead_does_not_silence_the_next_gateway(
     assert names(told) == ["proposed"]
 
 
-def test_a_slow_receiver_is_sent_to_by_one_gateway(store: EditStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_receiver_is_sent_to_by_one_gateway(
+    store: EditStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told, now = Told(), [1_000.0]
     monkeypatch.setattr(time, "time", lambda: now[0])
     first = notifier(store, told)
@@ -140,13 +148,17 @@ def test_reviews_that_are_due_and_edits_that_slip_are_told_once(store: EditStore
     sender.send_new()
     assert names(told) == ["due", "slipping"]
     assert told[1][1]["answers"] == 100 and told[1][1]["took"]["value"] == 0.01
-    moves.review(store, edit.id, until=(NOON - timedelta(hours=1)).isoformat())  # due again, as another review
+    moves.review(
+        store, edit.id, until=(NOON - timedelta(hours=1)).isoformat()
+    )  # due again, as another review
     sender._looked.clear()
     sender.send_new()
     assert names(told) == ["due", "slipping", "due"]
 
 
-def test_a_receiver_can_check_who_sent_an_event(store: EditStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_receiver_can_check_who_sent_an_event(
+    store: EditStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def respond(handler: RawHandler, call: Received) -> None:
         moved = call.path == "/moved"
         handler.reply(302 if moved else 200, b"", **({"Location": "/hook"} if moved else {}))
@@ -154,7 +166,9 @@ def test_a_receiver_can_check_who_sent_an_event(store: EditStore, monkeypatch: p
     monkeypatch.setenv(SECRET, "hunter2")
     with upstream(respond) as recorded:
         at = recorded.url.removesuffix("/v1")
-        sender = Notifier(lambda: {"default": (store, snapshot(store))}, *webhook(f"{at}/hook?key=1"))
+        sender = Notifier(
+            lambda: {"default": (store, snapshot(store))}, *webhook(f"{at}/hook?key=1")
+        )
         sender.send_new()
         store.put(PROPOSED)
         sender.send_new()
@@ -162,7 +176,10 @@ def test_a_receiver_can_check_who_sent_an_event(store: EditStore, monkeypatch: p
         headers = {name.lower(): value for name, value in call.headers}
         signed = headers["x-drike-timestamp"].encode() + b"." + call.body
         assert call.path == "/hook?key=1" and headers["x-drike-event"] == "default-change-1"
-        assert headers["x-drike-signature"] == "sha256=" + hmac.new(b"hunter2", signed, hashlib.sha256).hexdigest()
+        assert (
+            headers["x-drike-signature"]
+            == "sha256=" + hmac.new(b"hunter2", signed, hashlib.sha256).hexdigest()
+        )
         moved, _ = webhook(f"{at}/moved")
         with pytest.raises(OSError, match="302"):
             moved(b"{}", {})
@@ -177,13 +194,17 @@ def test_a_receiver_can_check_who_sent_an_event(store: EditStore, monkeypatch: p
         ("https://example.org/x", f"set \\${SECRET}"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch, address: str, why: str) -> None:
+def test_an_address_that_cannot_be_used_is_refused(
+    monkeypatch: pytest.MonkeyPatch, address: str, why: str
+) -> None:
     monkeypatch.delenv(SECRET, raising=False)
     with pytest.raises(UsageError, match=why):
         webhook(address)
 
 
-def test_no_answer_of_a_receiver_ends_the_events(store: EditStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_of_a_receiver_ends_the_events(
+    store: EditStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: Told = []
     failures = [HTTPException("garbage"), RuntimeError("anything")]
     sender = notifier(store, told)
@@ -206,7 +227,9 @@ def test_no_answer_of_a_receiver_ends_the_events(store: EditStore, monkeypatch: 
     assert names(told) == ["proposed"] and not failures
 
 
-@pytest.mark.parametrize("address", ["http://[", "https://host:abc/x", "https://host:0/x", "ftp://host/x"])
+@pytest.mark.parametrize(
+    "address", ["http://[", "https://host:abc/x", "https://host:0/x", "ftp://host/x"]
+)
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="is not an address"):
         webhook(address)

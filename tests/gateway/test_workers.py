@@ -40,7 +40,9 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def serving(url: str, store: str, place: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
+def serving(
+    url: str, store: str, place: Path, *options: str
+) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
     """Run `drike serve` over an upstream; yield its process and the addresses of the API and of two admin ports."""
     ports = free_ports(3)
     command = [sys.executable, "-m", "drike", "serve", "--upstream", url, "--store", store, "--create", "--mode", "on",
@@ -50,7 +52,9 @@ def serving(url: str, store: str, place: Path, *options: str) -> Iterator[tuple[
     addresses = [f"http://127.0.0.1:{port}" for port in ports]
     try:
         end = time.monotonic() + 60
-        while not all(is_up(f"{address}/healthz") for address in addresses[1 : 3 if options else 2]):
+        while not all(
+            is_up(f"{address}/healthz") for address in addresses[1 : 3 if options else 2]
+        ):
             assert process.poll() is None and time.monotonic() < end, (place / "log").read_text()
             time.sleep(0.05)
         yield process, addresses
@@ -61,13 +65,22 @@ def serving(url: str, store: str, place: Path, *options: str) -> Iterator[tuple[
 
 def manage(url: str, path: str, value: object) -> Any:
     return json.loads(
-        ask(f"{url}/admin/v1/{path}", "POST", json.dumps(value).encode(), Content_Type="application/json")[2]
+        ask(
+            f"{url}/admin/v1/{path}",
+            "POST",
+            json.dumps(value).encode(),
+            Content_Type="application/json",
+        )[2]
     )
 
 
 def fires(url: str) -> bool:
     """Whether an admin port's process decides to fire."""
-    return bool(json.loads(ask(f"{url}/admin/v1/decide?q=What+is+the+capital+of+Peru%3F", "GET")[2])["fired"])
+    return bool(
+        json.loads(ask(f"{url}/admin/v1/decide?q=What+is+the+capital+of+Peru%3F", "GET")[2])[
+            "fired"
+        ]
+    )
 
 
 def within_a_second(url: str, expected: bool) -> None:
@@ -83,12 +96,19 @@ def test_an_edit_added_at_one_process_is_in_force_at_all_within_a_second(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     store = "edits.db" if kind == "sqlite" else request.getfixturevalue("postgres").of(tmp_path)
-    with upstream() as above, serving(above.url, store, tmp_path, "--workers", "2") as (process, (api, one, other)):
+    with (
+        upstream() as above,
+        serving(above.url, store, tmp_path, "--workers", "2") as (process, (api, one, other)),
+    ):
         [*_, added] = manage(one, "edits", FACT)["changes"]
         within_a_second(other, True)
-        chat = json.dumps({"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}).encode()
+        chat = json.dumps(
+            {"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}
+        ).encode()
         for _ in range(8):  # connections, which the kernel gives to one process or the other
-            status, headers, _ = ask(f"{api}/v1/chat/completions", "POST", chat, Content_Type="application/json")
+            status, headers, _ = ask(
+                f"{api}/v1/chat/completions", "POST", chat, Content_Type="application/json"
+            )
             assert (status, headers["x-drike-edits"]) == (200, "1@1")
         manage(other, f"edits/{added['id']}/retire", {})
         within_a_second(one, False)
@@ -130,12 +150,15 @@ def test_a_worker_that_ends_is_started_again_and_again(monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         server.run_workers([SLEEP, ending], tell)
     assert told == [
-        f"a worker ended with exit code 9: it is started again in {delay} s" for delay in (0.02, 0.04, 0.08, 0.16)
+        f"a worker ended with exit code 9: it is started again in {delay} s"
+        for delay in (0.02, 0.04, 0.08, 0.16)
     ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_run_once_all_workers_have_ended(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_ends_a_run_once_all_workers_have_ended(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     """They may have requests to answer; in a container nothing outlives the process that started them."""
     worker = (
         "import os, signal, sys, time\n"

@@ -40,7 +40,9 @@ def golden(name: str) -> Any:
 
 def digest(value: object) -> str:
     """SHA-256 of a text, or of a value as JSON."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    text = (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -60,12 +62,21 @@ def differences(found: object, old: object, at: str = "") -> list[str]:
     """
     if isinstance(old, Mapping) and isinstance(found, Mapping):
         lost = [f"{at}/{key} is missing" for key in old if key not in found]
-        return lost + [one for key in old if key in found for one in differences(found[key], old[key], f"{at}/{key}")]
+        return lost + [
+            one
+            for key in old
+            if key in found
+            for one in differences(found[key], old[key], f"{at}/{key}")
+        ]
     if isinstance(old, list) and isinstance(found, list) and len(old) == len(found):
         pairs = zip(found, old, strict=True)
         return [one for i, (a, b) in enumerate(pairs) for one in differences(a, b, f"{at}/{i}")]
     if isinstance(old, float) and isinstance(found, float):
-        return [] if math.isclose(found, old, rel_tol=1e-5, abs_tol=1e-5) else [f"{at}: {found} was {old}"]
+        return (
+            []
+            if math.isclose(found, old, rel_tol=1e-5, abs_tol=1e-5)
+            else [f"{at}: {found} was {old}"]
+        )
     return [] if found == old else [f"{at}: {found!r} was {old!r}"]
 
 

@@ -12,7 +12,11 @@ def offered() -> dict[str, list[list[str]]]:
     """Of each command the names of its options, each with whether it takes a value and may be repeated."""
     return {
         name: sorted(
-            [text, "flag" if getattr(one, "is_flag", False) else "value", "many" if one.multiple else "once"]
+            [
+                text,
+                "flag" if getattr(one, "is_flag", False) else "value",
+                "many" if one.multiple else "once",
+            ]
             if one.param_type_name == "option"
             else ["ARGUMENT", "value", "many" if one.nargs == -1 else "once"]
             for one in command.params

@@ -21,7 +21,9 @@ from tests.fakes.tally import Tally
 from tests.gateway.test_bodies import STRUCTURES, TEXTS, hostile
 
 CHAT = "/v1/chat/completions"
-QUESTION = json.dumps({"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}).encode()
+QUESTION = json.dumps(
+    {"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}
+).encode()
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +34,16 @@ def above() -> object:
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("kind", [*STRUCTURES, *TEXTS, "bomb"])
-def test_large_bodies_hold_up_no_other_client(above: object, tmp_path: Path, kind: str, tally: Tally) -> None:
+def test_large_bodies_hold_up_no_other_client(
+    above: object, tmp_path: Path, kind: str, tally: Tally
+) -> None:
     """Four bodies at once, five times; another client asks meanwhile."""
     tally("bodies of 10 MB made to be slow, and bombs", 20)
     if kind == "bomb":
-        body, encoding = gzip.compress(bytes(900 << 20), 9), {"Content_Encoding": "gzip"}  # of 900 kB
+        body, encoding = (
+            gzip.compress(bytes(900 << 20), 9),
+            {"Content_Encoding": "gzip"},
+        )  # of 900 kB
     else:
         body, encoding = hostile(kind, 9_900_000), {}
     with running(above.url, tmp_path, ENTRY) as gateway:  # type: ignore[attr-defined]
@@ -82,10 +89,17 @@ started.run()
 @pytest.mark.reliability
 def test_a_gateway_whose_gate_never_ends_obeys_sigterm(tmp_path: Path, tally: Tally) -> None:
     tally("gates that never end", 1)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
     command = [sys.executable, "-c", STUCK, str(tmp_path / "edits.db")]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environment, stdout=pipe, text=True) as process, ExitStack() as ended:
+    with (
+        subprocess.Popen(command, env=environment, stdout=pipe, text=True) as process,
+        ExitStack() as ended,
+    ):
         ended.callback(process.kill)
         assert process.stdout
         url, admin = process.stdout.readline().split()

@@ -31,8 +31,12 @@ TORCH = {
     "research.training.algorithm1", "research.training.s_objective", "research.runs.checkpoint",
 }  # fmt: skip
 
-COMMANDS = {"tools/tinyfacts/__main__.py"}  # command lines of their own, which print tables as drike does
-MODULES = {".".join(p.relative_to(SOURCE).with_suffix("").parts): p for p in sorted(SOURCE.rglob("*.py"))}
+COMMANDS = {
+    "tools/tinyfacts/__main__.py"
+}  # command lines of their own, which print tables as drike does
+MODULES = {
+    ".".join(p.relative_to(SOURCE).with_suffix("").parts): p for p in sorted(SOURCE.rglob("*.py"))
+}
 
 
 def floor_of(module: str) -> float:
@@ -53,8 +57,14 @@ def imports(path: Path) -> list[tuple[str, bool]]:
                 found.extend((alias.name, top) for alias in child.names)
             elif isinstance(child, ast.ImportFrom) and child.module:
                 inner = [f"{child.module}.{alias.name}" for alias in child.names]
-                found.extend((name if name.removeprefix("drike.") in MODULES else child.module, top) for name in inner)
-            visit(child, top and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+                found.extend(
+                    (name if name.removeprefix("drike.") in MODULES else child.module, top)
+                    for name in inner
+                )
+            visit(
+                child,
+                top and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda),
+            )
 
     visit(ast.parse(path.read_text("utf-8")), True)
     return found
@@ -65,7 +75,9 @@ def edges() -> dict[str, set[str]]:
     known = {name.removesuffix(".__init__"): name for name in MODULES}
     found: dict[str, set[str]] = {}
     for module, path in MODULES.items():
-        targets = {name.removeprefix("drike.") for name, _ in imports(path) if name.startswith("drike.")}
+        targets = {
+            name.removeprefix("drike.") for name, _ in imports(path) if name.startswith("drike.")
+        }
         found[module] = {known[target] for target in targets if target in known} - {module}
     return found
 
@@ -79,7 +91,9 @@ def test_there_are_no_import_cycles() -> None:
 
 def test_only_the_command_line_imports_the_command_line() -> None:
     root = SOURCE.parents[1]
-    files = [path for name, path in MODULES.items() if not name.startswith("cli") and name != "__main__"]
+    files = [
+        path for name, path in MODULES.items() if not name.startswith("cli") and name != "__main__"
+    ]
     for path in [*files, *root.glob("benchmarks/**/*.py"), *root.glob("tools/**/*.py")]:
         if path.relative_to(root).as_posix() in COMMANDS:
             continue
@@ -108,7 +122,9 @@ def test_torch_is_imported_only_in_tensor_modules() -> None:
         f"{module} imports {name}"
         for module, path in MODULES.items()
         for name, _ in imports(path)
-        if name.split(".")[0] in ("torch", "transformers") and module not in TORCH and not module.startswith("cli")
+        if name.split(".")[0] in ("torch", "transformers")
+        and module not in TORCH
+        and not module.startswith("cli")
     ]
     assert heavy == []
 

@@ -52,7 +52,11 @@ def test_a_negative_exemplar_tells_edits_apart(store: EditStore) -> None:
 
 def test_an_edit_is_compared_under_the_names_that_it_has_now(store: EditStore) -> None:
     store.put(EditRecord("Acme", "The chief executive of Acme is", "Ann Lee"))
-    moves.change(store, 1, {"subject": "Bolt", "query": "The chief executive of Bolt is", "target_new": "Bo Ray"})
+    moves.change(
+        store,
+        1,
+        {"subject": "Bolt", "query": "The chief executive of Bolt is", "target_new": "Bo Ray"},
+    )
     [added] = store.put(EditRecord("Acme", "The CEO of Acme is", "Cy Day"))
     assert added.id == 2 and log.snapshot(store).edits[1].record.status is Status.ACTIVE
 
@@ -78,11 +82,15 @@ def test_the_model_knows_contrary_relations() -> None:
     assert encoder is not None
     rule = same_relation(encoder)
     assert rule is not None
-    mother, father = (EditRecord("Ada", f"The {parent} of Ada is", "Eve") for parent in ("mother", "father"))
+    mother, father = (
+        EditRecord("Ada", f"The {parent} of Ada is", "Eve") for parent in ("mother", "father")
+    )
     asked = EditRecord("Ada", "Who is Ada's mother?", "Ida")
     assert rule.alike(mother, {7: father, 8: asked}) == [8]
     assert set(features(mother, [father, asked], encoder)) == {0, 1}
-    opens, closes = (EditRecord("Ada", f"The {time} time of Ada is", "9") for time in ("opening", "closing"))
+    opens, closes = (
+        EditRecord("Ada", f"The {time} time of Ada is", "9") for time in ("opening", "closing")
+    )
     shop = EditRecord("Ada", "When does Ada open?", "8")
     assert rule.alike(opens, {7: closes, 8: shop}) == [8]
     assert features(opens, [closes], encoder)[0]["opposite"] == 1

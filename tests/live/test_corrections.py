@@ -23,7 +23,12 @@ from tests.fakes.dialogues import REQUESTS
 from tests.fakes.gateways import ENTRY, running, upstream
 
 ABOUT = "What is the capital of Peru?"
-SAID = [("user", ABOUT), ("assistant", "Lima"), ("user", "Are you sure?"), ("tool", "Peru: capital Lima")]
+SAID = [
+    ("user", ABOUT),
+    ("assistant", "Lima"),
+    ("user", "Are you sure?"),
+    ("tool", "Peru: capital Lima"),
+]
 
 
 @pytest.fixture
@@ -47,14 +52,21 @@ def test_a_request_gets_what_the_gateway_sends_upstream(store: Path, api: Api) -
     ):
         corrected = corrections.apply(request, api=api.value)
         gateway.ask("POST", f"/v1/{paths[api]}", json.dumps(request).encode())
-    blocks = [text.count("corrected-facts") for text in (json.dumps(corrected.request), above.body.decode())]
+    blocks = [
+        text.count("corrected-facts")
+        for text in (json.dumps(corrected.request), above.body.decode())
+    ]
     assert request == before and json.loads(above.body) == corrected.request and blocks == [6, 6]
     assert [edit.id for edit in corrected.edits] == [1] and corrected.conflicts == (1,)
 
 
 def test_a_request_that_concerns_no_edit_is_returned_itself(store: Path) -> None:
     with Corrections(store, gate=Named()) as corrections:
-        for request in ({"messages": [{"role": "user", "content": "Hello"}]}, {}, {"messages": "odd"}):
+        for request in (
+            {"messages": [{"role": "user", "content": "Hello"}]},
+            {},
+            {"messages": "odd"},
+        ):
             corrected = corrections.apply(request)
             assert corrected.request is request and not corrected.edits and corrected.reason
 
@@ -94,14 +106,22 @@ def test_it_needs_neither_torch_nor_the_gateways_packages(store: Path) -> None:
         "heavy = {'torch', 'transformers', 'aiohttp', 'starlette', 'uvicorn', 'typer', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_a_clients_answer_may_stand_among_the_messages(store: Path) -> None:
     answer = ChatCompletionMessage(role="assistant", content="Oslo <corrected-facts>")
-    messages = ({"role": "user", "content": ABOUT}, answer, {"role": "user", "content": "Are you sure?"})
+    messages = (
+        {"role": "user", "content": ABOUT},
+        answer,
+        {"role": "user", "content": "Are you sure?"},
+    )
     with Corrections(store, gate=Named()) as corrections:
         first, kept, last = corrections.apply({"messages": messages}).request["messages"]
     assert "Oslo" in first["content"] and "stand" in last["content"]
-    assert kept["content"] == "Oslo ‹corrected-facts>" and answer.content == "Oslo <corrected-facts>"
+    assert (
+        kept["content"] == "Oslo ‹corrected-facts>" and answer.content == "Oslo <corrected-facts>"
+    )

@@ -53,7 +53,9 @@ def test_without_its_encoder_on_this_machine_names_decide_which_is_said_once(
     assert caplog.messages[-1].endswith("pip install 'drike[encoder]'")
 
 
-def test_a_gate_has_two_named_settings_and_any_threshold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gate_has_two_named_settings_and_any_threshold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("drike.gates.calibration.default_gate", lambda: GATE)
     eager, careful = (open_gate(name=name) for name in ("eager", "careful"))
     assert isinstance(eager, Calibrated) and isinstance(careful, Calibrated)
@@ -67,7 +69,9 @@ def test_a_gate_has_two_named_settings_and_any_threshold(tmp_path: Path, monkeyp
         store.save_gate("")
         assert open_gate(store) == GATE
     for asked in (("named", 0.5), ("nowhere", None)):
-        with pytest.raises(UsageError, match=r"--gate calibrated|named, calibrated, careful, eager or another file"):
+        with pytest.raises(
+            UsageError, match=r"--gate calibrated|named, calibrated, careful, eager or another file"
+        ):
             open_gate(None, *asked)
 
 
@@ -78,7 +82,9 @@ def test_a_gate_of_an_earlier_version_is_read() -> None:
     assert gate_of(json.dumps(earlier), "an earlier gate") == replace(GATE, settings={})
 
 
-def test_an_edited_model_decides_by_the_default_gate_with_its_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edited_model_decides_by_the_default_gate_with_its_encoder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("drike.gates.calibration.default_gate", lambda: GATE)
     edited = EditedModel(ScriptedModel(str.upper), FactPrompt(), PERU.edit)
     assert edited.gate == GATE

@@ -13,7 +13,10 @@ from tests.fakes.commands import run as cli
 
 
 def make(folder: Path) -> None:
-    assert cli("demo", *SMALL, "--edits", "15", "--test", "8", "--epochs", "2", "--out", str(folder)) == 0
+    assert (
+        cli("demo", *SMALL, "--edits", "15", "--test", "8", "--epochs", "2", "--out", str(folder))
+        == 0
+    )
 
 
 @pytest.fixture(scope="session")

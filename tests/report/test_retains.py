@@ -34,8 +34,12 @@ def test_the_retain_distribution_counts_every_edit_once(shots: list[int]) -> Non
     paraphrases = [replace(outcome, aspect=Aspect.PARAPHRASE) for outcome in outcomes]
     distribution = distribution_of([*outcomes, *paraphrases])
     assert sum(distribution.counts.values()) == len(shots)
-    assert sum(k * n for k, n in distribution.counts.items()) / len(shots) == pytest.approx(distribution.mean)
-    spread = sum(n * (k - distribution.mean) ** 2 for k, n in distribution.counts.items()) / len(shots)
+    assert sum(k * n for k, n in distribution.counts.items()) / len(shots) == pytest.approx(
+        distribution.mean
+    )
+    spread = sum(n * (k - distribution.mean) ** 2 for k, n in distribution.counts.items()) / len(
+        shots
+    )
     assert distribution.std == pytest.approx(spread**0.5)
     assert list(distribution.counts) == sorted(set(shots))
     with pytest.raises(ValueError, match="no outcome of a rewrite"):

@@ -24,8 +24,14 @@ def test_a_usage_file_damaged_meanwhile_does_not_hide_why_a_run_ended(tmp_path: 
         raise ModelError("the server is gone")
 
     with pytest.raises(ModelError, match="the server is gone"):
-        list(evaluate_rest(tmp_path, FactPrompt(), ScriptedModel(fail), CAPITALS[:2], [], rule=GREEDY))
+        list(
+            evaluate_rest(
+                tmp_path, FactPrompt(), ScriptedModel(fail), CAPITALS[:2], [], rule=GREEDY
+            )
+        )
     assert read_usage(tmp_path)["probe"] == Usage(requests=2)
     (tmp_path / "usage.json").write_text("{", "utf-8")
     with pytest.raises(RunError, match=r"usage\.json is damaged"):
-        list(evaluate_rest(tmp_path, FactPrompt(), ScriptedModel(str), CAPITALS[:2], [], rule=GREEDY))
+        list(
+            evaluate_rest(tmp_path, FactPrompt(), ScriptedModel(str), CAPITALS[:2], [], rule=GREEDY)
+        )

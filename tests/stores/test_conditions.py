@@ -13,9 +13,15 @@ from drike.stores.log import EditStore
 
 def test_conditions_on_one_name_are_alternatives_and_those_on_several_all_hold() -> None:
     only = ("model=gpt-*", "model=o3", "x-region=eu")
-    assert applies(only, {"model": "GPT-5", "x-region": "EU"}) and applies(only, {"model": "o3", "x-region": "eu"})
-    assert not applies(only, {"model": "o3-mini", "x-region": "eu"}) and not applies(only, {"model": "o3"})
-    assert applies(["x-region=*"], {"x-region": ""}) and not applies(["x-region=*"], {"model": "o3"})
+    assert applies(only, {"model": "GPT-5", "x-region": "EU"}) and applies(
+        only, {"model": "o3", "x-region": "eu"}
+    )
+    assert not applies(only, {"model": "o3-mini", "x-region": "eu"}) and not applies(
+        only, {"model": "o3"}
+    )
+    assert applies(["x-region=*"], {"x-region": ""}) and not applies(
+        ["x-region=*"], {"model": "o3"}
+    )
     assert applies((), {}) and not applies(("x-region=?*",), {})
 
 
@@ -29,7 +35,9 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
 
 _VALUES = st.sampled_from(["eu", "eu-1", "us", "gpt-5", "gpt-5-mini"])
 _PATTERNS = st.sampled_from(["eu", "eu*", "eu-?", "*", "us", "gpt-*", "gpt-5", "[eu]*"])
-_ONLY = st.lists(st.tuples(st.sampled_from(["model", "x-region"]), _PATTERNS).map("=".join), max_size=3)
+_ONLY = st.lists(
+    st.tuples(st.sampled_from(["model", "x-region"]), _PATTERNS).map("=".join), max_size=3
+)
 
 
 @given(_ONLY, _ONLY, _VALUES, _VALUES)

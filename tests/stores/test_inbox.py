@@ -16,9 +16,16 @@ ASKED = "What is the capital of Peru?"
 def test_reports_are_kept_beside_the_edits(store: EditStore) -> None:
     assert reports.reports(store) == []
     store.put(PERU)
-    given = report_of({"question": f" {ASKED}\n", "answer": "Lima", "correction": "Oslo", "model": None})
+    given = report_of(
+        {"question": f" {ASKED}\n", "answer": "Lima", "correction": "Oslo", "model": None}
+    )
     [added] = reports.add(store, [given], "Anna (report)")
-    assert (added.number, added.question, added.author, added.model) == (1, ASKED, "Anna (report)", None)
+    assert (added.number, added.question, added.author, added.model) == (
+        1,
+        ASKED,
+        "Anna (report)",
+        None,
+    )
     assert reports.report(store, 1) == added and reports.reports(store) == [added]
     assert len(store.changes()) == 1  # the log is as it was
 

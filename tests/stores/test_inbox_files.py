@@ -30,7 +30,12 @@ def test_thumbs_down_of_open_webui_are_reports(tmp_path: Path) -> None:
         }  # fmt: skip
 
     [report], [left] = read_reports(written(tmp_path, [row(-1), row(1)]))
-    assert (report.question, report.answer, report.model, report.conversation) == (ASKED, "Lima.", "llama3", "c-1")
+    assert (report.question, report.answer, report.model, report.conversation) == (
+        ASKED,
+        "Lima.",
+        "llama3",
+        "c-1",
+    )
     assert report.comment == "wrong: it is Oslo" and "thumbs down" in left
 
 
@@ -38,8 +43,20 @@ def test_corrections_and_bad_scores_of_langfuse_are_reports(tmp_path: Path) -> N
     messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": ASKED}]
     trace = {"id": "t-1", "name": "chat", "sessionId": "s-1", "input": {"messages": messages},
              "output": {"role": "assistant", "content": "Lima"}}  # fmt: skip
-    correction = {"name": "output", "dataType": "CORRECTION", "value": 0, "stringValue": "Oslo", "comment": "moved"}
-    thumb = {"name": "user-feedback", "dataType": "BOOLEAN", "value": 0, "stringValue": "False", "comment": "wrong"}
+    correction = {
+        "name": "output",
+        "dataType": "CORRECTION",
+        "value": 0,
+        "stringValue": "Oslo",
+        "comment": "moved",
+    }
+    thumb = {
+        "name": "user-feedback",
+        "dataType": "BOOLEAN",
+        "value": 0,
+        "stringValue": "False",
+        "comment": "wrong",
+    }
     good = {"name": "user-feedback", "dataType": "NUMERIC", "value": 1}
     rows = [
         {**trace, "scores": [correction]},
@@ -48,7 +65,12 @@ def test_corrections_and_bad_scores_of_langfuse_are_reports(tmp_path: Path) -> N
         {"id": "x", "traceId": "t-1", "name": "user-feedback", "value": 0},
     ]
     (first, second), left = read_reports(written(tmp_path, rows))
-    assert (first.question, first.answer, first.correction, first.conversation) == (ASKED, "Lima", "Oslo", "s-1")
+    assert (first.question, first.answer, first.correction, first.conversation) == (
+        ASKED,
+        "Lima",
+        "Oslo",
+        "s-1",
+    )
     assert (second.question, second.correction, second.comment) == (ASKED, None, "wrong")
     assert ["correction" in left[0], "export the traces" in left[1]] == [True, True]
 

@@ -36,7 +36,9 @@ def test_numbers_add_up_and_outlive_their_store(opener: Opener, tmp_path: Path) 
     with closing(opener(path)) as store:
         assert counts_since(store, DAY) == {counted(): 5, counted("old"): 1, counted(edit=2): 2**40}
         assert counts_since(store, date(2026, 11, 23)) == {}
-        assert store.put(PERU.__class__("Chad", "The capital of Chad is", "Rome"))[0].id == 2  # the log is as it was
+        assert (
+            store.put(PERU.__class__("Chad", "The capital of Chad is", "Rome"))[0].id == 2
+        )  # the log is as it was
 
 
 def test_many_rows_are_added_at_once(store: EditStore) -> None:
@@ -80,7 +82,9 @@ for i in range(int(sys.argv[2])):
 """
 
 
-def test_two_processes_lose_nothing_and_a_killed_one_only_what_it_had_not_added(tmp_path: Path) -> None:
+def test_two_processes_lose_nothing_and_a_killed_one_only_what_it_had_not_added(
+    tmp_path: Path,
+) -> None:
     path = str(tmp_path / "edits.db")
     SqliteStore(Path(path)).close()
     command = [sys.executable, "-c", ADDING, path]

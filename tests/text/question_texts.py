@@ -265,7 +265,10 @@ NAMED = [
     ("<doc>Orbit is a server.</doc>\n\nwhich port does it use", "Orbit"),
     ("Peru is lovely in May. And the capital?", "Peru"),
     ("Nordlicht made a loss. Should its CEO go?", "Nordlicht"),
-    ("Document 1: Orbit is a server.\nDocument 2: It is fast.\nQuestion: What's its port?", "Orbit"),
+    (
+        "Document 1: Orbit is a server.\nDocument 2: It is fast.\nQuestion: What's its port?",
+        "Orbit",
+    ),
     ("Orbit läuft bei uns. Welchen Port nutzt er?", "Orbit"),
     ("Nordlicht est une société. Qui est son PDG ?", "Nordlicht"),
     ("Proofread: 'Peru are big'. Also, where was Ann Lee born?", "Ann Lee"),

@@ -25,7 +25,10 @@ from drike.text.glossary import corrected, glossed
         ("Насколько глубок it?", "how deep it?"),
         ("it の首都はどこですか?", "it capital where ?"),
         ("Welche Nebenwirkungen hat it?", "which side effects has it?"),
-        ("In welcher Programmiersprache ist it geschrieben?", "in which programming language is it written?"),
+        (
+            "In welcher Programmiersprache ist it geschrieben?",
+            "in which programming language is it written?",
+        ),
         ("¿Cuántos días de vacaciones da it?", "¿how many vacation days gives it?"),
         ("q precio tiene it", "what price has it"),
         ("kel est le prix de it", "what is the price of it"),
@@ -94,7 +97,8 @@ def test_typing_errors_in_words_of_relations_are_corrected(typed: str, right: st
 
 
 @pytest.mark.parametrize(
-    "word", ["talking", "tables", "servers", "stated", "cached", "planets", "writer", "Captial", "x"]
+    "word",
+    ["talking", "tables", "servers", "stated", "cached", "planets", "writer", "Captial", "x"],
 )
 def test_other_words_are_left_alone(word: str) -> None:
     assert corrected(word) == word

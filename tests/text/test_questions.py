@@ -227,7 +227,10 @@ NAMED = [  # and the only subject that it asks about
     ("Who was Einstein? Who runs Nordlicht?", "Nordlicht"),
     ("Ich lese über Nordlicht. Wer leitet die Firma?", "Nordlicht"),
     ("Kontext: Nordlicht verkauft Lampen.\nFrage: Wer leitet sie?", "Nordlicht"),
-    ("User: Tell me about Nordlicht\nAssistant: It sells lamps.\nUser: Who is its CEO?", "Nordlicht"),
+    (
+        "User: Tell me about Nordlicht\nAssistant: It sells lamps.\nUser: Who is its CEO?",
+        "Nordlicht",
+    ),
     ("Is that so? The seat of Nordlicht is", "Nordlicht"),
     ("Tell me who runs Nordlicht.\n```\nperu = 1\n```", "Nordlicht"),
 ]
@@ -263,7 +266,9 @@ def test_of_a_plain_question_or_statement_everything_is_asked(text: str) -> None
 def as_marked(text: str) -> bool:
     """Whether a text is read as its marks say, but for spaces."""
     plain, wanted = marked(text)
-    return [plain[start:stop].strip() for start, stop in read(plain).parts] == [part.strip() for part in wanted]
+    return [plain[start:stop].strip() for start, stop in read(plain).parts] == [
+        part.strip() for part in wanted
+    ]
 
 
 @pytest.mark.parametrize("text", PARTS)
@@ -277,12 +282,16 @@ def test_what_is_to_be_worked_on_concerns_no_edit(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "subject"), NAMED)
-def test_a_question_takes_its_subject_from_a_document_not_from_material(text: str, subject: str) -> None:
+def test_a_question_takes_its_subject_from_a_document_not_from_material(
+    text: str, subject: str
+) -> None:
     assert subjects(text) == [subject]
 
 
 def test_a_title_in_quotation_marks_is_named_and_a_name_within_a_quotation_is_not() -> None:
-    index = EditIndex.of(stored(EditRecord("What's Going On?", "The singer of What's Going On? is", "Bob")))
+    index = EditIndex.of(
+        stored(EditRecord("What's Going On?", "The singer of What's Going On? is", "Bob"))
+    )
     assert Named().decide('Who sang "What\'s Going On?"', index).matched
     assert not Named().decide('Who wrote "I asked What\'s Going On?, and left"?', index).matched
 
@@ -293,14 +302,19 @@ def test_both_edits_apply_that_two_questions_ask_for_and_none_that_is_only_quote
         ("What is the capital of Peru and who is the president of it?", [1, 2]),
         ("What is the capital of Peru? And who is the president?", [1, 2]),
         ("Peru is a country by the sea. What is the capital of it?", [1]),
-        ("<document>Peru is a country. Who is its president?</document>\nWhat is the capital of it?", [1]),
+        (
+            "<document>Peru is a country. Who is its president?</document>\nWhat is the capital of it?",
+            [1],
+        ),
         ("Translate into German: 'What is the capital of Peru?'", []),
         ("Say hello in Spanish. ```print('the capital of Peru is')```", []),
     ):
         assert sorted(edit.id for edit in GATE.decide(text, index).matched) == ids, text
 
 
-def test_most_texts_that_the_rules_were_not_made_with_are_read_rightly(capsys: pytest.CaptureFixture[str]) -> None:
+def test_most_texts_that_the_rules_were_not_made_with_are_read_rightly(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     right = {
         "plain": [read(text).parts == ((0, len(text)),) for text in asked_texts.PLAIN],
         "parts": [as_marked(text) for text in asked_texts.PARTS],
@@ -309,7 +323,10 @@ def test_most_texts_that_the_rules_were_not_made_with_are_read_rightly(capsys: p
     }
     rates = {kind: sum(found) / len(found) for kind, found in right.items()}
     with capsys.disabled():
-        print("\n", ", ".join(f"{kind} {rate:.3f} of {len(right[kind])}" for kind, rate in rates.items()))
+        print(
+            "\n",
+            ", ".join(f"{kind} {rate:.3f} of {len(right[kind])}" for kind, rate in rates.items()),
+        )
     assert rates["plain"] > 0.98 and min(rates.values()) > 0.9
 
 
@@ -328,8 +345,28 @@ def test_parts_and_material_are_in_order_within_the_text_and_do_not_overlap(text
 
 
 REPEATED = [
-    *("```", "``` x ``` ", "<document>", "<doc></doc>\n", "“", " 'a", '"', "Who? ", "\n", " ", "Who is it?\n", "> a\n"),
-    *("2026-11-23 10:00:01 INFO a\n", "Context: a\n", "Q: a A: b ", "Translate: a\n", "please ", "who is it and "),
+    *(
+        "```",
+        "``` x ``` ",
+        "<document>",
+        "<doc></doc>\n",
+        "“",
+        " 'a",
+        '"',
+        "Who? ",
+        "\n",
+        " ",
+        "Who is it?\n",
+        "> a\n",
+    ),
+    *(
+        "2026-11-23 10:00:01 INFO a\n",
+        "Context: a\n",
+        "Q: a A: b ",
+        "Translate: a\n",
+        "please ",
+        "who is it and ",
+    ),
     *("a(", "---\n", "a.a.", "? ¿", '"""', "<a", "1. ", "ab", "Translate 'a b c' "),
 ]
 
@@ -354,12 +391,24 @@ def test_a_megabyte_is_read_in_a_fraction_of_what_its_names_take(begun: str, tal
                 "it is empty, put in what is right",
             ],
         ),
-        ('{\n  "name": "Peru",\n  "capital": ""\n}\n^ fill in the field', ['{\n  "name": "Peru",\n  "capital": ""']),
+        (
+            '{\n  "name": "Peru",\n  "capital": ""\n}\n^ fill in the field',
+            ['{\n  "name": "Peru",\n  "capital": ""'],
+        ),
         ("AREA_OF_PERU = ;\n\nWho wrote it?", ["Who wrote it?"]),
-        ("Chile's capital is Lima, I know. And Peru's?", ["Chile's capital is Lima, I know. And Peru's?"]),
+        (
+            "Chile's capital is Lima, I know. And Peru's?",
+            ["Chile's capital is Lima, I know. And Peru's?"],
+        ),
         ("Chile\nand Peru?", ["and Peru?"]),
-        ("What is the capital of Chile? And Peru's?", ["What is the capital of Chile? And Peru's?"]),
-        ("What is the capital of Chile? And Peru's mayor?", ["What is the capital of Chile?", "And Peru's mayor?"]),
+        (
+            "What is the capital of Chile? And Peru's?",
+            ["What is the capital of Chile? And Peru's?"],
+        ),
+        (
+            "What is the capital of Chile? And Peru's mayor?",
+            ["What is the capital of Chile?", "And Peru's mayor?"],
+        ),
     ],
 )
 def test_what_is_to_be_filled_in_is_asked_and_what_a_question_leaves_out_stands_before_it(

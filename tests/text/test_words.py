@@ -95,13 +95,20 @@ def test_words_of_two_texts_are_those_of_each(first: str, second: str) -> None:
 @given(st.text(st.characters(max_codepoint=127), max_size=30))
 def test_the_words_of_a_text_in_ascii_are_those_of_any_text(text: str) -> None:
     assert words(text) == Words.of(text).folded()
-    alone, [first, *_] = Words.of(text), Words.of_each([text, *["\u00e9"] * 9])  # read one by one, and all at once
-    assert all(np.array_equal(getattr(alone, of), getattr(first, of)) for of in ("begins", "ends", "keys"))
+    alone, [first, *_] = (
+        Words.of(text),
+        Words.of_each([text, *["\u00e9"] * 9]),
+    )  # read one by one, and all at once
+    assert all(
+        np.array_equal(getattr(alone, of), getattr(first, of)) for of in ("begins", "ends", "keys")
+    )
     assert np.array_equal(alone.least, first.least) and np.array_equal(alone.last, first.last)
 
 
 @given(TEXTS, TEXTS, TEXTS)
-def test_a_name_is_found_between_spaces_whatever_the_form_of_its_letters(before: str, name: str, after: str) -> None:
+def test_a_name_is_found_between_spaces_whatever_the_form_of_its_letters(
+    before: str, name: str, after: str
+) -> None:
     for form in ("NFC", "NFD", "NFKC"):
         text = f"{before} {unicodedata.normalize(form, name).upper()} {after}"
         if name.isascii() and words(name):
@@ -111,7 +118,9 @@ def test_a_name_is_found_between_spaces_whatever_the_form_of_its_letters(before:
 
 @given(st.lists(st.sampled_from(("Peru", "PERÚ", "Lima", "New York")), max_size=6))
 def test_every_mention_of_a_name_is_replaced(names: list[str]) -> None:
-    assert masked(", ".join(names), ["Peru"]) == ", ".join("it" if "er" in n.lower() else n for n in names)
+    assert masked(", ".join(names), ["Peru"]) == ", ".join(
+        "it" if "er" in n.lower() else n for n in names
+    )
 
 
 def test_characters_of_many_marks_are_composed_in_linear_time() -> None:
@@ -120,15 +129,27 @@ def test_characters_of_many_marks_are_composed_in_linear_time() -> None:
     assert time.thread_time() - began < 0.05
 
 
-@given(st.text("ab C1+#._'-, \n", max_size=20), st.text("ab C1+#._'-, \n", min_size=1, max_size=5), st.booleans())
-def test_what_stands_between_spaces_is_named_exactly_if_its_words_are(text: str, name: str, between: bool) -> None:
+@given(
+    st.text("ab C1+#._'-, \n", max_size=20),
+    st.text("ab C1+#._'-, \n", min_size=1, max_size=5),
+    st.booleans(),
+)
+def test_what_stands_between_spaces_is_named_exactly_if_its_words_are(
+    text: str, name: str, between: bool
+) -> None:
     text = f"{text} {name} {text}" if between else text
     wanted = Words.of(name)
-    assert mentions(text, name) == (any(True for _ in Words.of(text).spans(wanted)) if len(wanted) else name in text)
+    assert mentions(text, name) == (
+        any(True for _ in Words.of(text).spans(wanted)) if len(wanted) else name in text
+    )
 
 
 @given(st.text("abAB01 _+#'.-é", max_size=9), st.text("abAB01 _+#'.-é", max_size=4))
 def test_short_cuts_of_mentions_change_nothing(text: str, name: str) -> None:
     wanted = Words.of(name)
-    found = any(True for _ in Words.of(text).spans(wanted)) if len(wanted) else bool(name) and name in text
+    found = (
+        any(True for _ in Words.of(text).spans(wanted))
+        if len(wanted)
+        else bool(name) and name in text
+    )
     assert mentions(text, name) == found

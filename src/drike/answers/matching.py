@@ -9,17 +9,27 @@ import re
 import unicodedata
 from functools import lru_cache
 
-_ARTICLES = re.compile(r"\b(?:an?(?=\s+\S)|(?i:the))\b|^\s*A[Nn]?(?=\s+\w)")  # not of "Serie A", "Hoi An", "A. Peru"
-_BETWEEN_INITIALS = re.compile(r"(?<=(?<!\.)\b[^\W\d_]\.)\s+(?=[^\W\d_]\.)")  # of "J. K. Rowling"; not "D.C. D.C."
+_ARTICLES = re.compile(
+    r"\b(?:an?(?=\s+\S)|(?i:the))\b|^\s*A[Nn]?(?=\s+\w)"
+)  # not of "Serie A", "Hoi An", "A. Peru"
+_BETWEEN_INITIALS = re.compile(
+    r"(?<=(?<!\.)\b[^\W\d_]\.)\s+(?=[^\W\d_]\.)"
+)  # of "J. K. Rowling"; not "D.C. D.C."
 _JOINERS = re.compile(r"(?!(?<!\w)-\d)[-‐-―_/]|(?<=[^\W\d]):(?=[^\W\d])")
 _POSSESSIVE = re.compile(r"['’][sS]\b")
 _SUFFIX = re.compile(  # what follows a word without a space in Chinese, Japanese and Korean
     "[是的在与與或]|です|でし|だ|である|[はがをにのともでへや]|から|まで|より"
     "|(?:이라고|이에요|예요|이었습니다|였습니다|입니다|이다|이고|에서|으로|까지|부터|[은는이가을를의에과와도로만야]){1,4}(?![가-힣])"
 )
-_MARKS = "".join(c for c in map(chr, range(0x900, 0x1800)) if unicodedata.category(c)[0] == "M")  # vowels, tones
-_BREAKS = re.compile(r"(?i)[、。「」『』《》【】;()\[\]]|(?<![a-z])[!?]|[!?](?![a-z])|,(?!(?<=\d,)\d{3}(?!\d))")
-_PUNCTUATION = re.compile(rf"(?<!\d)[.](?=\d)|[.](?!\d)|(?!-\d)[^\w\s.+#{_MARKS}]")  # not decimal points, signs, +, #
+_MARKS = "".join(
+    c for c in map(chr, range(0x900, 0x1800)) if unicodedata.category(c)[0] == "M"
+)  # vowels, tones
+_BREAKS = re.compile(
+    r"(?i)[、。「」『』《》【】;()\[\]]|(?<![a-z])[!?]|[!?](?![a-z])|,(?!(?<=\d,)\d{3}(?!\d))"
+)
+_PUNCTUATION = re.compile(
+    rf"(?<!\d)[.](?=\d)|[.](?!\d)|(?!-\d)[^\w\s.+#{_MARKS}]"
+)  # not decimal points, signs, +, #
 
 
 def first_line(text: str) -> str:
@@ -41,8 +51,12 @@ def matches(text: str, target: str) -> bool:
     """Whether the first line of `text` starts with the words of `target`, both normalised. Raises ValueError."""
     said, wanted = (" ".join(normalise(each).split()) for each in (first_line(text), target))
     if not wanted:
-        raise ValueError("a target must hold at least one word: every answer would match an empty one")
-    return f"{said} ".startswith(f"{wanted} ") or (said.startswith(wanted) and bool(_SUFFIX.match(said, len(wanted))))
+        raise ValueError(
+            "a target must hold at least one word: every answer would match an empty one"
+        )
+    return f"{said} ".startswith(f"{wanted} ") or (
+        said.startswith(wanted) and bool(_SUFFIX.match(said, len(wanted)))
+    )
 
 
 def equals(text: str, target: str) -> bool:

@@ -74,13 +74,24 @@ _STRUCK = regex.compile(r"~~[^~\n]{1,200}~~")
 
 
 def stated(
-    answer: str, new: Collection[str], old: Collection[str] = (), *, about: Collection[str] = (), question: str = ""
+    answer: str,
+    new: Collection[str],
+    old: Collection[str] = (),
+    *,
+    about: Collection[str] = (),
+    question: str = "",
 ) -> Stated:
     """What an answer says. new, old: the names of the new object and of the old one, any of which states it.
 
     about: the names of the subject. question: what was asked, by which "yes" and "no" and parts of names are read.
     """
-    named = dict(zip((_NEW, _OLD, _SUBJECT), (_names(tuple(names)) for names in (new, old, about)), strict=True))
+    named = dict(
+        zip(
+            (_NEW, _OLD, _SUBJECT),
+            (_names(tuple(names)) for names in (new, old, about)),
+            strict=True,
+        )
+    )
     text = _said(answer)
     marked = _read(text, named)
     states = {mark for mark, denied in _statements(marked) if not denied}
@@ -107,8 +118,12 @@ def _said(answer: str) -> str:
 
 def _read(text: str, named: Mapping[str, _Names]) -> str:
     """A text in lower case with marks for the objects that it names."""
-    words = Words.of(uniform(_SPACES.sub(" ", text), any(names.numbers for names in named.values())))
-    marked = words.replaced({(place.begin, place.end): place.mark for place in _places(words, named)})
+    words = Words.of(
+        uniform(_SPACES.sub(" ", text), any(names.numbers for names in named.values()))
+    )
+    marked = words.replaced(
+        {(place.begin, place.end): place.mark for place in _places(words, named)}
+    )
     return marked.casefold().replace("’", "'")
 
 
@@ -118,7 +133,10 @@ def _names(names: tuple[str, ...]) -> _Names:
     forms: dict[str, _Form] = {}
 
     def add(text: str, rank: int, last: bool = False) -> None:
-        words, capital = Words.of(text), text[:1].isupper() and text.casefold() in lists("common words")
+        words, capital = (
+            Words.of(text),
+            text[:1].isupper() and text.casefold() in lists("common words"),
+        )
         forms.setdefault(text, _Form(words, frozenset(words.folded()), rank, last, capital))
 
     for text in texts:
@@ -147,17 +165,23 @@ def _places(words: Words, named: Mapping[str, _Names]) -> list[_Place]:
     """Where a text names objects, in order: the longest names that do not overlap, none that both objects have."""
     places, casual = [], words.text.islower()
     for mark, names in named.items():
-        others = frozenset().union(*(other.folded for known, other in named.items() if known != mark))
+        others = frozenset().union(
+            *(other.folded for known, other in named.items() if known != mark)
+        )
         for form in names.forms:
             if form.rank == _NAME or (form.rank and mark and not form.folded <= others):
                 places += [
                     _Place(begin, end, form.rank, mark)
                     for begin, end in words.spans(form.words)
                     if not (form.last and _is_of_other_name(words, begin, end, names))
-                    and not (form.capital and not casual and words.text[words.begins[begin]].islower())
+                    and not (
+                        form.capital and not casual and words.text[words.begins[begin]].islower()
+                    )
                 ]
     kept: dict[int, _Place] = {}  # by the number of each word
-    for place in sorted(places, key=lambda place: (place.begin - place.end, -place.rank, not place.mark)):
+    for place in sorted(
+        places, key=lambda place: (place.begin - place.end, -place.rank, not place.mark)
+    ):
         rivals = {kept.get(at) for at in (place.begin, place.end - 1)} - {None}
         if not rivals:
             kept.update(dict.fromkeys(range(place.begin, place.end), place))
@@ -171,7 +195,11 @@ def _is_of_other_name(words: Words, begin: int, end: int, names: _Names) -> bool
     for at, gap in ((begin - 1, begin), (end, end)):
         if 0 < gap < len(words) and words.text[words.ends[gap - 1] : words.begins[gap]] == " ":
             [folded], text = words.folded(at, at + 1), words.between(at, at + 1)
-            known = folded in names.folded or folded in lists("titles") or folded in lists("common words")
+            known = (
+                folded in names.folded
+                or folded in lists("titles")
+                or folded in lists("common words")
+            )
             if folded in lists("particles") or (len(text) > 1 and text[0].isupper() and not known):
                 return True
     return False
@@ -180,24 +208,43 @@ def _is_of_other_name(words: Words, begin: int, end: int, names: _Names) -> bool
 def _statements(marked: str) -> Iterator[tuple[str, bool]]:
     """Each mark in a text, and whether what is around it denies that the object is the answer."""
     for match in _MARK.finditer(marked):
-        before, after = marked[max(0, match.start() - _NEAR) : match.start()], marked[match.end() :][:_NEAR]
+        before, after = (
+            marked[max(0, match.start() - _NEAR) : match.start()],
+            marked[match.end() :][:_NEAR],
+        )
         denied = (
-            (_pattern("before").search(before) or _pattern("after").match(after) or _pattern("withheld").search(before))
+            (
+                _pattern("before").search(before)
+                or _pattern("after").match(after)
+                or _pattern("withheld").search(before)
+            )
             or (_pattern("from").search(before) and _pattern("to another").match(after))
             or (_pattern("the claim").search(before) and _pattern("is wrong").match(after))
-            or (_pattern("was").search(before) and any(_pattern(p).match(after) for p in ("until then", "now another")))
-            or ((asked := _pattern("asked").match(after)) and (asked[1] is None or _pattern("offered").search(before)))
+            or (
+                _pattern("was").search(before)
+                and any(_pattern(p).match(after) for p in ("until then", "now another"))
+            )
+            or (
+                (asked := _pattern("asked").match(after))
+                and (asked[1] is None or _pattern("offered").search(before))
+            )
         )
         yield match[0], bool(denied)
 
 
 def _alone(text: str, named: Mapping[str, _Names], question: str) -> set[str]:
     """The marks of the objects of whose name an answer is nothing but a part, which the question does not hold."""
-    part = Words.of(uniform(_pattern("lead").sub("", first_line(text), count=1), named[_NEW].numbers))
+    part = Words.of(
+        uniform(_pattern("lead").sub("", first_line(text), count=1), named[_NEW].numbers)
+    )
     folded = set(part.folded()) - lists("small words")
-    if not 0 < len(part) <= _MOST_ALONE or folded <= named[_SUBJECT].folded | set(Words.of(question).folded()):
+    if not 0 < len(part) <= _MOST_ALONE or folded <= named[_SUBJECT].folded | set(
+        Words.of(question).folded()
+    ):
         return set()
-    new, old = (max((_rank(part, form) for form in named[mark].forms), default=0) for mark in _MARKS)
+    new, old = (
+        max((_rank(part, form) for form in named[mark].forms), default=0) for mark in _MARKS
+    )
     return {_NEW} if new > old else {_OLD} if old > new else set()
 
 
@@ -205,9 +252,15 @@ def _rank(part: Words, form: _Form) -> int:
     """2 if a text is a form, 1 if it is a part of a name that tells it: "State of Palestine", not "Tower of London"."""
     if form.words.folded() == part.folded():
         return 2
-    befores = [form.words.folded(0, begin + 1) for begin, _ in form.words.spans(part)] if form.rank == _NAME else ()
+    befores = (
+        [form.words.folded(0, begin + 1) for begin, _ in form.words.spans(part)]
+        if form.rank == _NAME
+        else ()
+    )
     of, tells_little = lists("prepositions"), lists("places and houses")
-    return int(any(of.isdisjoint(before) or not tells_little.isdisjoint(before) for before in befores))
+    return int(
+        any(of.isdisjoint(before) or not tells_little.isdisjoint(before) for before in befores)
+    )
 
 
 @cache
@@ -233,12 +286,21 @@ def _any(words: Iterable[str]) -> str:
 
 _DIGITS, _MONTHS, _MAGNITUDES, _UNITS = map(_forms, ("numbers", "months", "magnitudes", "units"))
 _MONTH_OF = dict(enumerate(dict.fromkeys(_MONTHS.values()), 1))
-_ZEROS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}  # that a magnitude puts behind a number
+_ZEROS = {
+    "thousand": 3,
+    "million": 6,
+    "billion": 9,
+    "trillion": 12,
+}  # that a magnitude puts behind a number
 _CURRENCIES = {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen"}
 _NUMBER_WORD = re.compile(rf"\b(?:{_any(_DIGITS)})\b", re.I)
 _DAY = r"([0-3]?\d)(?:st|nd|rd|th|er|\.)?"
-_DAY_FIRST = re.compile(rf"\b{_DAY} +(?:of +|de +)?({_any(_MONTHS)})\b\.?(?:,? +(?:de +)?(\d{{4}})\b)?", re.I)
-_MONTH_DAY = re.compile(rf"\b({_any(_MONTHS)})\.?,? +(?:of +|de +)?(?:(\d{{4}})\b|{_DAY}\b(?:,? +(\d{{4}})\b)?)", re.I)
+_DAY_FIRST = re.compile(
+    rf"\b{_DAY} +(?:of +|de +)?({_any(_MONTHS)})\b\.?(?:,? +(?:de +)?(\d{{4}})\b)?", re.I
+)
+_MONTH_DAY = re.compile(
+    rf"\b({_any(_MONTHS)})\.?,? +(?:of +|de +)?(?:(\d{{4}})\b|{_DAY}\b(?:,? +(\d{{4}})\b)?)", re.I
+)
 _IN_NUMBERS = re.compile(r"(\d{1,4})([-./])(\d{1,2})\2(\d{1,4})\b")
 _NUMBER = re.compile(
     r"(?<!\d)(\d{1,3}(?:[,\u202f\u00a0'’]\d{3})+|\d{1,3}(?: \d{3}){2,}|\d{1,3}(?:\.\d{3}){2,}|\d++)"
@@ -259,7 +321,9 @@ def uniform(text: str, numbers: bool = True) -> str:
         text = _NUMBER_WORD.sub(lambda match: _DIGITS[match[0].lower()], text)
         if has_digits(text):
             text = _DAY_FIRST.sub(lambda match: _date(match[3], match[2], match[1]), text)
-            text = _MONTH_DAY.sub(lambda match: _date(match[2] or match[4], match[1], match[3]), text)
+            text = _MONTH_DAY.sub(
+                lambda match: _date(match[2] or match[4], match[1], match[3]), text
+            )
             text = _IN_NUMBERS.sub(_date_in_numbers, text)
             text = _NUMBER.sub(_number, text)
     if "." in text:
@@ -304,4 +368,6 @@ def _number(match: re.Match[str]) -> str:
         whole += fraction[:zeros].ljust(zeros, "0")
         whole, fraction = whole.lstrip("0") or "0", fraction[zeros:].rstrip("0")
     sign = "_" if before and not currency else ""
-    return " ".join(filter(None, (f"{sign}{whole}{'_' if fraction else ''}{fraction}", kind)))  # a point ends a word
+    return " ".join(
+        filter(None, (f"{sign}{whole}{'_' if fraction else ''}{fraction}", kind))
+    )  # a point ends a word

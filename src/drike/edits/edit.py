@@ -22,7 +22,11 @@ class Aspect(StrEnum):
     DISTRACTOR = "distractor"  # after a misleading sentence
 
 
-ASPECTS_OF_S = (Aspect.REWRITE, Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)  # the paper's; training uses only them
+ASPECTS_OF_S = (
+    Aspect.REWRITE,
+    Aspect.PARAPHRASE,
+    Aspect.NEIGHBORHOOD,
+)  # the paper's; training uses only them
 STABLE = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)  # ask for facts that the edit must not change
 
 
@@ -107,7 +111,9 @@ class EditCase:
         misplaced += [probe for probe in self.further if probe.aspect in ASPECTS_OF_S]
         if misplaced:
             right = "probes" if misplaced[0].aspect in ASPECTS_OF_S else "further"
-            raise ValueError(f"case {self.case_id}: put its {misplaced[0].aspect} probes into `{right}`")
+            raise ValueError(
+                f"case {self.case_id}: put its {misplaced[0].aspect} probes into `{right}`"
+            )
 
     @property
     def edits(self) -> tuple[Edit, ...]:
@@ -134,7 +140,11 @@ def trained_on(*parts: object) -> frozenset[Key]:
     """Keys of the edits that any of the parts was trained on, by its `trained_on` or else those of its fields."""
     keys = frozenset[Key]()
     for part in parts:
-        inner = [getattr(part, field.name, None) for field in fields(part)] if is_dataclass(part) else []
+        inner = (
+            [getattr(part, field.name, None) for field in fields(part)]
+            if is_dataclass(part)
+            else []
+        )
         keys |= part.trained_on if hasattr(part, "trained_on") else trained_on(*inner)
     return keys
 

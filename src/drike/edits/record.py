@@ -26,9 +26,14 @@ POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in Postgr
 MAX_FACT = 512  # characters of a query with its new object, which prompts state whole
 _MAX_LENGTH = 10_000  # characters of a text, as in data sets
 _MAX_DAYS = 3660  # between reviews
-_MAX_TEXTS, _MAX_TOTAL = 200, 65_536  # texts of a record, and characters of all: each version holds all of them
+_MAX_TEXTS, _MAX_TOTAL = (
+    200,
+    65_536,
+)  # texts of a record, and characters of all: each version holds all of them
 _FOREVER = "~"  # sorts behind every time
-_OLD_NAMES = {"paraphrases": "wordings"}  # of fields, which files, databases and the gateway's JSON keep
+_OLD_NAMES = {
+    "paraphrases": "wordings"
+}  # of fields, which files, databases and the gateway's JSON keep
 _NEW_NAMES = {old: new for new, old in _OLD_NAMES.items()}
 
 
@@ -44,14 +49,18 @@ class MissingStoreError(StoreError):
     """There is no store at an address."""
 
     def __init__(self, address: object) -> None:
-        super().__init__(f"there is no store of edits at {address}: add an edit first, or give another --store")
+        super().__init__(
+            f"there is no store of edits at {address}: add an edit first, or give another --store"
+        )
 
 
 class RecordError(StoreError):
     """A record cannot be stored as it is; the message names the field."""
 
 
-Remedies = Sequence[tuple[str | tuple[str, ...], type[StoreError], str]]  # by how codes of a database's errors begin
+Remedies = Sequence[
+    tuple[str | tuple[str, ...], type[StoreError], str]
+]  # by how codes of a database's errors begin
 BUSY = "is in use by another process: wait for it to end, and try again"
 DAMAGED = "is damaged or no store of edits ({}): restore it from a copy, or give another --store"
 FULL = "cannot be written ({}): make room, or check the {}; what was acknowledged stays"
@@ -64,7 +73,9 @@ def damaged(name: str, what: str) -> StoreError:
 
 def explained(name: str, code: str, why: str, remedies: Remedies) -> StoreError:
     """The error for one that a database raised with a code."""
-    error, remedy = next((error, remedy) for begins, error, remedy in remedies if code.startswith(begins))
+    error, remedy = next(
+        (error, remedy) for begins, error, remedy in remedies if code.startswith(begins)
+    )
     return error(f"{name} {remedy.format(why)}")
 
 
@@ -73,7 +84,9 @@ class ConflictError(RecordError):
 
     def __init__(self, record: EditRecord, rivals: Sequence[EditVersion]) -> None:
         self.rivals = tuple(rivals)
-        self.repeated = all(normalise(rival.record.target_new) == normalise(record.target_new) for rival in rivals)
+        self.repeated = all(
+            normalise(rival.record.target_new) == normalise(record.target_new) for rival in rivals
+        )
         known = " and ".join(f"edit {rival.id} ({rival.record.fact})" for rival in rivals)
         keys, id = conflict_keys(record), self.rivals[0].id
         shared = any(keys & conflict_keys(rival.record) for rival in rivals)
@@ -180,18 +193,27 @@ class EditRecord:
     @property
     def edit(self) -> Edit:
         """The edit as editors take it."""
-        return Edit(self.query, self.target_new, self.target_true, self.subject or None, self.relation)
+        return Edit(
+            self.query, self.target_new, self.target_true, self.subject or None, self.relation
+        )
 
     def edit_in(self, query: str) -> Edit:
         """The edit, stated under an alias if the query does not name the subject: a model may not connect the two."""
         words = Words.of(query)
         name = next((name for name in self.names if any(words.spans(Words.of(name)))), self.subject)
-        return self.edit if name == self.subject else replace(self.edit, query=self.query_with(name), subject=name)
+        return (
+            self.edit
+            if name == self.subject
+            else replace(self.edit, query=self.query_with(name), subject=name)
+        )
 
     def query_with(self, name: str) -> str:
         """The query with another name for the subject, or for the alias by which the query names it."""
         words = Words.of(self.query)
-        spans = [list(words.spans(Words.of(known))) for known in sorted(self.names, key=len, reverse=True)]
+        spans = [
+            list(words.spans(Words.of(known)))
+            for known in sorted(self.names, key=len, reverse=True)
+        ]
         return words.replaced(dict.fromkeys(next(filter(None, spans), ()), name))
 
     def states(self, answer: str, question: str = "") -> Stated:
@@ -199,7 +221,13 @@ class EditRecord:
         from drike.answers.statements import stated  # its patterns take a while to compile
 
         old = () if self.target_true is None else (self.target_true,)
-        return stated(answer, (self.target_new, *self.object_aliases), old, about=self.names, question=question)
+        return stated(
+            answer,
+            (self.target_new, *self.object_aliases),
+            old,
+            about=self.names,
+            question=question,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -216,7 +244,9 @@ REQUIRED = tuple(field.name for field in fields(EditRecord) if field.default is 
 LISTS = tuple(field.name for field in fields(EditRecord) if field.default == ())
 _TIMES = ("valid_from", "valid_to", "review_by")
 MADE = ("author", "reason", "move")  # of a change, not of the edit
-_NO_EFFECT: Mapping[str, Any] = dict.fromkeys(("owner", "review_by", "review_days", "metadata", "source", *MADE))
+_NO_EFFECT: Mapping[str, Any] = dict.fromkeys(
+    ("owner", "review_by", "review_days", "metadata", "source", *MADE)
+)
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -234,13 +264,17 @@ class EditVersion:
     @cached_property
     def searched(self) -> str:
         """The words by which people look for it, in small letters: its names, query, new object and id."""
-        text = "\n".join((*self.record.names, self.record.query, self.record.target_new, str(self.id)))
+        text = "\n".join(
+            (*self.record.names, self.record.query, self.record.target_new, str(self.id))
+        )
         return text.casefold() if text.isascii() else " ".join(words(text))
 
 
 def as_stored(edits: Sequence[Edit]) -> tuple[EditVersion, ...]:
     """Edits as a store would hold them, with ids from 1, for a gate without a store."""
-    records = (EditRecord(e.subject or "", e.query, e.target_new, e.target_true, e.relation) for e in edits)
+    records = (
+        EditRecord(e.subject or "", e.query, e.target_new, e.target_true, e.relation) for e in edits
+    )
     return tuple(EditVersion(i, i, 1, "", record) for i, record in enumerate(records, 1))
 
 
@@ -256,7 +290,11 @@ def to_values(record: EditRecord) -> dict[str, object]:
 
 def to_json(record: EditRecord) -> str:
     """The fields of a record that differ from their defaults, as a JSON object."""
-    new = {name: value for name, value in vars(record).items() if value != getattr(EditRecord, name, MISSING)}
+    new = {
+        name: value
+        for name, value in vars(record).items()
+        if value != getattr(EditRecord, name, MISSING)
+    }
     return _ENCODE({_OLD_NAMES.get(name, name): value for name, value in new.items()})
 
 
@@ -278,23 +316,32 @@ def fields_of(values: object) -> dict[str, Any]:
     if fixed := values.keys() & {"status", "approved_as", *MADE}:
         raise ValueError(f"{min(fixed)} is no field that can be changed so")
     record = record_of({**dict.fromkeys(REQUIRED, "x"), **values})
-    return {name: getattr(record, name) for name in (_NEW_NAMES.get(said, said) for said in map(str, values))}
+    return {
+        name: getattr(record, name)
+        for name in (_NEW_NAMES.get(said, said) for said in map(str, values))
+    }
 
 
 def checked(record: EditRecord) -> EditRecord:
     """The record with texts stripped, repeats removed and times in UTC. Raises RecordError, which names the field."""
     try:
-        record = record_of(json.loads(to_json(record)))  # `_text` names the field that `parse` could not
+        record = record_of(
+            json.loads(to_json(record))
+        )  # `_text` names the field that `parse` could not
     except ValueError as problem:
         raise RecordError(f"{problem}: correct the field") from None
     changes: dict[str, Any] = {}
     for name, value in vars(record).items():
         said = _OLD_NAMES.get(name, name)
         if type(value) is str:
-            changes[name] = stamp(moment(value.strip(), name)) if name in _TIMES else _text(said, value)
+            changes[name] = (
+                stamp(moment(value.strip(), name)) if name in _TIMES else _text(said, value)
+            )
         elif value and type(value) is tuple:
             changes[name] = tuple(dict.fromkeys(_text(said, text) for text in value))
-    changes["aliases"] = tuple(name for name in changes.get("aliases", ()) if name != changes["subject"])
+    changes["aliases"] = tuple(
+        name for name in changes.get("aliases", ()) if name != changes["subject"]
+    )
     try:
         changes["only"] = tuple(map(condition, changes.get("only", ())))
     except ValueError as problem:
@@ -314,7 +361,9 @@ def _faults(record: EditRecord) -> Iterator[str]:
         yield f"metadata has more than {_MAX_LENGTH:,} characters: leave out what is not needed"
     if record.valid_from and record.valid_to and record.valid_from >= record.valid_to:
         yield f"valid_to ({record.valid_to}) must be later than valid_from ({record.valid_from})"
-    if record.status is not Status.RETIRED:  # edits of older stores can be retired whatever they hold
+    if (
+        record.status is not Status.RETIRED
+    ):  # edits of older stores can be retired whatever they hold
         yield from _faults_of_texts(record)
     if record.target_true and normalise(record.target_true) == normalise(record.target_new):
         yield f"target_new is the old object already ({shown(record.target_true)!r}): give a new one"
@@ -329,7 +378,11 @@ def _faults_of_texts(record: EditRecord) -> Iterator[str]:
         has = f"aliases, wordings, negatives and object_aliases are {len(texts):,} texts of {size:,} characters"
         yield f"{has}: leave {_MAX_TEXTS} texts of {_MAX_TOTAL:,} characters at most"
     for name in record.names:
-        if len(name) <= MAX_NAME and name.isascii() and sum(map(str.isalnum, name)) > len(name) - MAX_NAME_WORDS:
+        if (
+            len(name) <= MAX_NAME
+            and name.isascii()
+            and sum(map(str.isalnum, name)) > len(name) - MAX_NAME_WORDS
+        ):
             continue  # too few characters stand between words for there to be too many
         if len(name) > MAX_NAME or (count := Words.of(name).weight) > MAX_NAME_WORDS:
             field = "subject" if name == record.subject else "aliases"
@@ -347,7 +400,9 @@ def _text(name: str, text: str) -> str:
     if not text:
         raise RecordError(f"{name} is blank: give it a text, or leave it out")
     if len(text) > _MAX_LENGTH:
-        raise RecordError(f"{name} has {len(text):,} characters: shorten it to {_MAX_LENGTH:,} at most")
+        raise RecordError(
+            f"{name} has {len(text):,} characters: shorten it to {_MAX_LENGTH:,} at most"
+        )
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -361,7 +416,9 @@ def moment(text: str, what: str = "the time") -> datetime:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise RecordError(f"{what} {shown(text)!r} is no time: write 2026-12-31, or 2026-12-31T08:00+01:00") from None
+        raise RecordError(
+            f"{what} {shown(text)!r} is no time: write 2026-12-31, or 2026-12-31T08:00+01:00"
+        ) from None
 
 
 def effect(record: EditRecord) -> EditRecord:
@@ -393,4 +450,6 @@ def holds_at(record: EditRecord, time: str) -> bool:
 def overlap(first: EditRecord, second: EditRecord) -> bool:
     """Whether two records may hold at the same time for the same request."""
     begin = max(first.valid_from or "", second.valid_from or "")
-    return begin < min(first.valid_to or _FOREVER, second.valid_to or _FOREVER) and not apart(first.only, second.only)
+    return begin < min(first.valid_to or _FOREVER, second.valid_to or _FOREVER) and not apart(
+        first.only, second.only
+    )

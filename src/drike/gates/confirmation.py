@@ -27,7 +27,10 @@ _ANSWER = re.compile(r"\s*(?:<think>.*?</think>)?\W*(yes|no)\b", re.IGNORECASE |
 
 def questions(decision: Decision) -> list[str]:
     """A question about each of the uncertain candidates, to be used as a prompt or as a user's message."""
-    return [question(decision.abridged.query, candidate.edit.record.query) for candidate in decision.uncertain]
+    return [
+        question(decision.abridged.query, candidate.edit.record.query)
+        for candidate in decision.uncertain
+    ]
 
 
 def question(text: str, query: str) -> str:
@@ -48,13 +51,17 @@ def verify(decisions: Sequence[Decision], model: LanguageModel) -> list[Decision
     """The decisions once a model has been asked about all uncertain candidates, in one call."""
     prompts = [Prompt(text) for decision in decisions for text in questions(decision)]
     answers = iter([answer_of(text) for text in complete(model, prompts)] if prompts else ())
-    return [d.resolved([next(answers) for _ in d.uncertain]) if d.uncertain else d for d in decisions]
+    return [
+        d.resolved([next(answers) for _ in d.uncertain]) if d.uncertain else d for d in decisions
+    ]
 
 
 def require_uncertainty(gate: Gate, remedy: str) -> None:
     """Refuse a gate that is never uncertain, so that there would be nothing to ask. Raises UsageError."""
     if isinstance(gate, Named | EveryQuery):
-        raise UsageError(f"the gate {type(gate).__name__} is never in doubt, so that no model can be asked: {remedy}")
+        raise UsageError(
+            f"the gate {type(gate).__name__} is never in doubt, so that no model can be asked: {remedy}"
+        )
 
 
 @dataclass(frozen=True)
@@ -81,16 +88,28 @@ def proposals(
     completions = model.generate(prompts, _TOKENS * count, None) if prompts else []
     known, proposed = set(taken), []
     for completion, record in zip(completions, records, strict=True):
-        lines = (_MARK.sub("", line).strip(_QUOTES) for line in _THOUGHTS.sub("", completion.text).splitlines())
+        lines = (
+            _MARK.sub("", line).strip(_QUOTES)
+            for line in _THOUGHTS.sub("", completion.text).splitlines()
+        )
         different = dict.fromkeys(filter(None, lines))
-        proposed.append([Proposal(line, _problem(line, record, known)) for line in islice(different, count)])
+        proposed.append(
+            [Proposal(line, _problem(line, record, known)) for line in islice(different, count)]
+        )
         good = tuple(proposal.text for proposal in proposed[-1] if not proposal.problem)
         known |= conflict_keys(replace(record, paraphrases=good))
-    places = [(i, j) for i, own in enumerate(proposed) for j, proposal in enumerate(own) if not proposal.problem]
+    places = [
+        (i, j)
+        for i, own in enumerate(proposed)
+        for j, proposal in enumerate(own)
+        if not proposal.problem
+    ]
     asked = [Prompt(question(proposed[i][j].text, records[i].query)) for i, j in places]
     for (i, j), answer in zip(places, complete(model, asked), strict=True):
         if answer_of(answer) is YesOrNo.NO:
-            proposed[i][j] = replace(proposed[i][j], problem="asks for something else, says the model")
+            proposed[i][j] = replace(
+                proposed[i][j], problem="asks for something else, says the model"
+            )
     return [sorted(own, key=lambda proposal: bool(proposal.problem)) for own in proposed]
 
 

@@ -22,8 +22,12 @@ class NameReport(NamedTuple):
 def name_report(edit: EditVersion, stored: Iterable[EditVersion]) -> NameReport:
     """How a text may name an edit, among those that are stored."""
     names = list(map(Words.of, edit.record.names))
-    short = dict.fromkeys(form.text(name) for name in names for form in short_forms(name, name.folded()))
-    last_words = {word for form in (*edit.record.names, *short) for word in Words.of(form).folded()[-1:]}
+    short = dict.fromkeys(
+        form.text(name) for name in names for form in short_forms(name, name.folded())
+    )
+    last_words = {
+        word for form in (*edit.record.names, *short) for word in Words.of(form).folded()[-1:]
+    }
     others = {
         version.id: version.record.names
         for version in stored
@@ -35,7 +39,9 @@ def name_report(edit: EditVersion, stored: Iterable[EditVersion]) -> NameReport:
         mentions = index.find(Words.of(form))
         if any(mention.ambiguous and edit.id in mention.edits for mention in mentions):
             ids = {id for mention in mentions for id in mention.edits} - {edit.id}
-            ambiguous[form] = tuple(sorted(id for id in ids if others[id][:1] != edit.record.names[:1]))
+            ambiguous[form] = tuple(
+                sorted(id for id in ids if others[id][:1] != edit.record.names[:1])
+            )
     return NameReport(tuple(short), ambiguous)
 
 
@@ -54,4 +60,6 @@ def naming(edit: EditVersion, questions: Iterable[str]) -> list[str]:
 @cache
 def common_questions() -> tuple[str, ...]:
     """Questions and requests such as assistants get, in our own words, which concern no edit."""
-    return tuple(resources.files("drike.gates").joinpath("questions.txt").read_text("utf-8").splitlines())
+    return tuple(
+        resources.files("drike.gates").joinpath("questions.txt").read_text("utf-8").splitlines()
+    )

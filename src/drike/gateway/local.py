@@ -34,7 +34,9 @@ class LocalUpstream(Upstream):
     def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
         self.name, self.chats = model.info.name, reply is not None
         self._model, self._reply = model, reply
-        self._thread = ThreadPoolExecutor(1, "drike-model")  # a model is not safe to share between threads
+        self._thread = ThreadPoolExecutor(
+            1, "drike-model"
+        )  # a model is not safe to share between threads
         self._waiting = 0
         self._began = int(time.time())
 
@@ -50,19 +52,30 @@ class LocalUpstream(Upstream):
     async def _replied(self, call: UpstreamCall) -> Reply:
         path = call.path.partition("?")[0]
         if (call.method, path) == ("GET", "/models"):
-            entry = {"id": self.name, "object": "model", "created": self._began, "owned_by": "drike"}
+            entry = {
+                "id": self.name,
+                "object": "model",
+                "created": self._began,
+                "owned_by": "drike",
+            }
             return _json_reply({"object": "list", "data": [entry]})
         if call.method != "POST" or path not in (CHAT, COMPLETION):
-            return _json_reply(f"{self.name} has no {call.method} /v1{path}: ask for completions or models", 404)
+            return _json_reply(
+                f"{self.name} has no {call.method} /v1{path}: ask for completions or models", 404
+            )
         if self._waiting >= _MAX_WAITING:
-            raise UpstreamError(f"{self._waiting} requests wait for {self.name}: try again in a second", 429)
+            raise UpstreamError(
+                f"{self._waiting} requests wait for {self.name}: try again in a second", 429
+            )
         try:
             request = await in_daemon_thread(_read, path, call.body)
         except ValueError as problem:
             return _json_reply(str(problem), 400)
         self._waiting += 1
         try:
-            completion = await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, request)
+            completion = await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._answer, request
+            )
         except ModelError as problem:
             return _json_reply(str(problem), 400)
         finally:
@@ -77,7 +90,11 @@ class LocalUpstream(Upstream):
         if request.messages and self._reply:
             completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
         else:
-            prompt, stop = (request.messages[-1]["content"], "\n") if request.messages else (request.prompt, None)
+            prompt, stop = (
+                (request.messages[-1]["content"], "\n")
+                if request.messages
+                else (request.prompt, None)
+            )
             [completion] = self._model.generate([prompt], request.tokens or ANSWER_TOKENS, stop)
         text = completion.text.lstrip() if request.messages else completion.text
         ends = [text.find(stop) for stop in request.stop if stop in text]
@@ -137,21 +154,41 @@ def _texts(api: Api, values: Mapping[str, Any]) -> str | None:
     return "\n".join(encodable(turn.said) for turn in turns) if turns else None
 
 
-def _answers(request: _LocalRequest, completion: Completion, model: str) -> Iterator[dict[str, object]]:
+def _answers(
+    request: _LocalRequest, completion: Completion, model: str
+) -> Iterator[dict[str, object]]:
     """The answer or, of a stream, its chunks: the words with the space before each, then the end."""
     chat, chunk = bool(request.messages), ".chunk" if request.stream else ""
     id, kind = ("chatcmpl", f"chat.completion{chunk}") if chat else ("cmpl", "text_completion")
-    head = {"id": f"{id}-{time.time_ns():x}", "object": kind, "created": int(time.time()), "model": model}
+    head = {
+        "id": f"{id}-{time.time_ns():x}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": model,
+    }
     limited = request.tokens and (completion.completion_tokens or 0) >= request.tokens
-    reason, read, written = "length" if limited else "stop", completion.prompt_tokens, completion.completion_tokens
+    reason, read, written = (
+        "length" if limited else "stop",
+        completion.prompt_tokens,
+        completion.completion_tokens,
+    )
     usage: object = None
     if read is not None and written is not None:
-        usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        usage = {
+            "prompt_tokens": read,
+            "completion_tokens": written,
+            "total_tokens": read + written,
+        }
 
     def answer(text: str | None, reason: str | None) -> dict[str, object]:
         message = {} if text is None else {"role": "assistant", "content": text}
-        said: dict[str, object] = {"delta" if chunk else "message": message} if chat else {"text": text or ""}
-        return {**head, "choices": [{"index": 0, **said, "finish_reason": reason, "logprobs": None}]}
+        said: dict[str, object] = (
+            {"delta" if chunk else "message": message} if chat else {"text": text or ""}
+        )
+        return {
+            **head,
+            "choices": [{"index": 0, **said, "finish_reason": reason, "logprobs": None}],
+        }
 
     if not chunk:
         yield {**answer(completion.text, reason), "usage": usage}
@@ -165,5 +202,11 @@ def _answers(request: _LocalRequest, completion: Completion, model: str) -> Iter
 
 def _json_reply(value: dict[str, object] | str, status: int = 200) -> Reply:
     """A reply with a JSON object, or with an error message."""
-    body = error_body(value, "bad_request") if isinstance(value, str) else json.dumps(value).encode()
-    return Reply(status, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))], in_one(body))
+    body = (
+        error_body(value, "bad_request") if isinstance(value, str) else json.dumps(value).encode()
+    )
+    return Reply(
+        status,
+        [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))],
+        in_one(body),
+    )

@@ -85,7 +85,11 @@ class Switch:
         mode = self.mode or otherwise
         if mode is not Mode.ON or self.share >= 1 or conversation is None:
             return mode
-        asked = (turn.said for turn in conversation.turns if turn.speaker in (Speaker.USER, Speaker.BESIDE))
+        asked = (
+            turn.said
+            for turn in conversation.turns
+            if turn.speaker in (Speaker.USER, Speaker.BESIDE)
+        )
         first = conversation.before or "" if conversation.stays else next(asked, "")
         digest = hashlib.blake2b(first.encode("utf-8", "surrogatepass"), digest_size=6).digest()
         return Mode.ON if int.from_bytes(digest) < self.share * 2**48 else Mode.SHADOW

@@ -16,7 +16,16 @@ from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, Text, Turn, UnreadError, read
+from drike.conversations.turns import (
+    Api,
+    Conversation,
+    JsonPath,
+    Speaker,
+    Text,
+    Turn,
+    UnreadError,
+    read,
+)
 from drike.edits.record import EditVersion
 from drike.errors import DataError
 from drike.gateway.options import Mode
@@ -27,8 +36,16 @@ if TYPE_CHECKING:  # logs of requests are read without what a gateway needs
     from drike.gateway.http.upstream import UpstreamCall
 
 # Below the address of an API: where requests are read, and the form of each.
-CHAT, COMPLETION, RESPONSES, MESSAGES = "/chat/completions", "/completions", "/responses", "/messages"
-COUNTS_TOKENS = (f"{RESPONSES}/input_tokens", f"{MESSAGES}/count_tokens")  # of a request that is not answered
+CHAT, COMPLETION, RESPONSES, MESSAGES = (
+    "/chat/completions",
+    "/completions",
+    "/responses",
+    "/messages",
+)
+COUNTS_TOKENS = (
+    f"{RESPONSES}/input_tokens",
+    f"{MESSAGES}/count_tokens",
+)  # of a request that is not answered
 APIS: Mapping[str, Api] = {
     CHAT: Api.CHAT, COMPLETION: Api.COMPLETIONS, RESPONSES: Api.RESPONSES, MESSAGES: Api.MESSAGES,
     COUNTS_TOKENS[0]: Api.RESPONSES, COUNTS_TOKENS[1]: Api.MESSAGES,
@@ -36,8 +53,15 @@ APIS: Mapping[str, Api] = {
 SMALL = 16 << 10  # bytes of a body that is read at once; larger ones are read in a thread
 MAX_DEPTH = 64
 MAX_VALUES = 100_000  # of a body; so many take at most some 15 MB and 90 ms
-MAX_UNPACKED, _MAX_MEMBERS = 10 << 20, 16  # bytes of a compressed body, and pieces that it is made of
-_WINDOWS = {b"gzip": (31,), b"x-gzip": (31,), b"deflate": (15, -15)}  # zlib's; some deflate without zlib's header
+MAX_UNPACKED, _MAX_MEMBERS = (
+    10 << 20,
+    16,
+)  # bytes of a compressed body, and pieces that it is made of
+_WINDOWS = {
+    b"gzip": (31,),
+    b"x-gzip": (31,),
+    b"deflate": (15, -15),
+}  # zlib's; some deflate without zlib's header
 _LOGGED = ("body", "request")  # keys under which logs keep a request
 _SEPARATORS = (b",", b"[", b"{")
 _JSON, _BETWEEN = json.JSONDecoder(), re.compile(r"[ \t\r\n,:]*")
@@ -57,7 +81,9 @@ class EditableRequest:
         """The JSON with other texts at some paths; all other bytes stay, also of a text that only gets more."""
         values: Any = self.values
         parts, done = [], 0
-        for path, (begin, end) in sorted(text_spans(self.json, texts).items(), key=lambda item: item[1]):
+        for path, (begin, end) in sorted(
+            text_spans(self.json, texts).items(), key=lambda item: item[1]
+        ):
             old, new = reduce(getitem, path, values), texts[path]
             kept_from, kept_to, added = end - 1, begin + 1, new
             if new.endswith(old):
@@ -78,7 +104,9 @@ class EditedRequest:
     mode: Mode
     edits: tuple[EditVersion, ...] = ()  # that match, those of later turns first
     contradicted: tuple[int, ...] = ()  # ids of edits whose old object a tool or document states
-    keep: Callable[[str], None] | None = None  # what was decided, under the upstream's id of the conversation
+    keep: Callable[[str], None] | None = (
+        None  # what was decided, under the upstream's id of the conversation
+    )
     model: object = None
     asked: tuple[EditVersion, ...] = ()  # the edits that the answer is about
     doubted: tuple[EditVersion, ...] = ()  # those about which the gate was in doubt
@@ -93,7 +121,11 @@ class EditedRequest:
         """The call with this body, which is not compressed if it has changed; nor may an answer be that is read."""
         dropped = {b"content-encoding"} if self.body is not call.body else set()
         added = [(b"accept-encoding", b"identity")] if self.keep or self.asked else []
-        kept = [header for header in call.headers if header[0] not in dropped | {name for name, _ in added}]
+        kept = [
+            header
+            for header in call.headers
+            if header[0] not in dropped | {name for name, _ in added}
+        ]
         return replace(call, body=self.body, headers=[*kept, *added])
 
 
@@ -101,7 +133,9 @@ def read_request(api: Api, body: bytes, encoding: bytes = b"") -> EditableReques
     """The request in a body; None without a text of a user or a tool. Raises UnreadError, ValueError (too much)."""
     text, values = read_object(unpacked(body, encoding))
     conversation = read(api, values)
-    asks = any(turn.speaker not in (Speaker.SYSTEM, Speaker.ASSISTANT) for turn in conversation.turns)
+    asks = any(
+        turn.speaker not in (Speaker.SYSTEM, Speaker.ASSISTANT) for turn in conversation.turns
+    )
     return EditableRequest(body, text, values, conversation) if asks else None
 
 
@@ -135,7 +169,9 @@ def unpacked(body: bytes, encoding: bytes) -> bytes:
                 break
             left, rest = left - len(parts[-1]), unpacker.unused_data
             if left < 0:
-                raise UnreadError("size", f"the body has more than {MAX_UNPACKED >> 20} MB when it is unpacked")
+                raise UnreadError(
+                    "size", f"the body has more than {MAX_UNPACKED >> 20} MB when it is unpacked"
+                )
             if unpacker.eof and not rest:
                 return b"".join(parts)
     raise UnreadError("encoding", "the body is not in the gzip or deflate of its Content-Encoding")
@@ -202,7 +238,9 @@ def logged(line: bytes) -> Conversation | None:
         pass
     except ValueError:
         raise ValueError("too deep, or with too many messages") from None
-    question = next((values[key] for key in ("query", "question") if isinstance(values.get(key), str)), None)
+    question = next(
+        (values[key] for key in ("query", "question") if isinstance(values.get(key), str)), None
+    )
     if question is None and not {"messages", "prompt", "input"} & values.keys():
         raise ValueError("no messages, prompt, input, query or question")
     return asked(question or "")
@@ -218,7 +256,9 @@ def read_questions(path: Path) -> list[Conversation]:
                     said.append(logged(line) if line.strip() else None)
                 except ValueError as problem:
                     remedy = "correct it, or name the file .txt"
-                    raise DataError(f"{path}, line {number} is not a request ({problem}): {remedy}") from None
+                    raise DataError(
+                        f"{path}, line {number} is not a request ({problem}): {remedy}"
+                    ) from None
         else:
             said = [asked(line.strip()) for line in path.read_text("utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as problem:
@@ -249,7 +289,13 @@ def text_spans(text: bytes, paths: Iterable[JsonPath]) -> dict[JsonPath, tuple[i
     return spans
 
 
-def _find(text: str, start: int, wanted: dict[Any, Any], path: JsonPath, spans: dict[JsonPath, tuple[int, int]]) -> int:
+def _find(
+    text: str,
+    start: int,
+    wanted: dict[Any, Any],
+    path: JsonPath,
+    spans: dict[JsonPath, tuple[int, int]],
+) -> int:
     """Where the value at `start` ends; the spans in it of the paths in `wanted`, a tree of keys, are added."""
     opening = text[start]
     if not wanted or opening not in "[{":
@@ -290,7 +336,9 @@ def _too_many_values(text: bytes) -> bool:
 def _too_deep(value: object) -> bool:
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
-        inner = (container.values() if isinstance(container, dict) else container for container in level)
+        inner = (
+            container.values() if isinstance(container, dict) else container for container in level
+        )
         level = [item for item in chain.from_iterable(inner) if isinstance(item, dict | list)]
         if not level:
             return False

@@ -29,11 +29,24 @@ from drike.gateway.editing import RequestEditor
 from drike.gateway.http.keys import Keys, open_keys
 from drike.gateway.http.relay import Limits
 from drike.gateway.http.routes import Gateway, Metrics
-from drike.gateway.http.server import follow_parent, listen, max_connections, raise_file_limit, say_serving, server
+from drike.gateway.http.server import (
+    follow_parent,
+    listen,
+    max_connections,
+    raise_file_limit,
+    say_serving,
+    server,
+)
 from drike.gateway.http.upstream import HttpUpstream, Upstream, checked_address
 from drike.gateway.local import LocalUpstream
 from drike.gateway.options import GatewayOptions, Mode, Switch
-from drike.gateway.proving.tuning import REMEMBERED, ChosenPlacement, demonstrating, placements, stored_choice
+from drike.gateway.proving.tuning import (
+    REMEMBERED,
+    ChosenPlacement,
+    demonstrating,
+    placements,
+    stored_choice,
+)
 from drike.gateway.tenants import EditFeed, Tenants
 from drike.gateway.traffic import Sampling
 from drike.live.store_gate import encoder_of, open_gate, stored_gate
@@ -47,7 +60,9 @@ from drike.stores.log import EditStore
 from drike.stores.opening import TENANT, open_store
 
 STORE = "edits.db"
-EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
+EXAMPLE = EditRecord(
+    "Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449"
+)
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
 _WITHOUT_ASKING = "give --gate calibrated, or leave --ask out"
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
@@ -98,7 +113,9 @@ def start(options: GatewayOptions) -> Started:
     sends = webhook(options.notify) if options.notify else None
     store, notes = _store(options)
     mode = options.mode or (Mode.SHADOW if options.upstream else Mode.ON)
-    deadline = 5000.0 if not options.upstream else 2000.0 if options.ask else None  # None: by what the gate needs
+    deadline = (
+        5000.0 if not options.upstream else 2000.0 if options.ask else None
+    )  # None: by what the gate needs
     options = replace(options, mode=mode, deadline_ms=options.deadline_ms or deadline, store=store)
     try:  # its and the gate's problems come first
         with closing(open_store(store, create=options.create)) as opened:
@@ -108,12 +125,19 @@ def start(options: GatewayOptions) -> Started:
         raise StoreError(f"{problem}, or make this one (--create)") from None
     keys = open_keys(store, Path(options.keys) if options.keys else None)
     if keys is None and options.require_keys:
-        raise UsageError("--require-keys is given, and there are no keys: make one (drike keys add)")
+        raise UsageError(
+            "--require-keys is given, and there are no keys: make one (drike keys add)"
+        )
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
-            raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
+            raise UsageError(
+                f"anyone could use {host} without a key: make one (drike keys add), or leave the host out"
+            )
     shared = options.reuse_port
-    listening = listen(options.host, options.port, shared), listen(options.admin_host, options.admin_port, shared)
+    listening = (
+        listen(options.host, options.port, shared),
+        listen(options.admin_host, options.admin_port, shared),
+    )
     try:
         editor = _open_editor(options.run, options.demonstrations)
         upstream, chat, notes_on_upstream = _upstream(options, editor, keyless=keys is None)
@@ -126,17 +150,23 @@ def start(options: GatewayOptions) -> Started:
         raise
     metrics = Metrics()
     chat, completion = _chosen(choice, options, chat, AsPrompt(editor), notes)
-    requests = RequestEditor(upstream, chat=chat, completion=completion, options=options, metrics=metrics)
+    requests = RequestEditor(
+        upstream, chat=chat, completion=completion, options=options, metrics=metrics
+    )
     gateway = Gateway(upstream, tenants.feed, editor=requests, metrics=metrics, keys=keys)
     admin = application(Admin(requests, upstream, tenants, metrics, keys))
     port, admin_port = (opened_socket.getsockname()[1] for opened_socket in listening)
     hosts = [f"[{host}]" if ":" in host else host for host in (options.host, options.admin_host)]
     feed = tenants.feeds[TENANT]
     if not (in_force := feed.index.edits.values()):
-        notes.append("no edit is in force, so that every request passes as it is: add one (drike edits add)")
+        notes.append(
+            "no edit is in force, so that every request passes as it is: add one (drike edits add)"
+        )
     _warm_up(feed.gate, feed.index.encoder)
     if (switch := feed.switch).mode:
-        notes.append(f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not that of --mode")
+        notes.append(
+            f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not that of --mode"
+        )
     if (room := max_connections()) < Limits().at_once:
         notes.append(f"{room} clients at once at most: raise the limit on open files (ulimit -n)")
     return Started(
@@ -148,7 +178,10 @@ def start(options: GatewayOptions) -> Started:
 
 
 def deployed(
-    options: GatewayOptions, store: EditStore, *, around: Callable[[Upstream], Upstream] = lambda upstream: upstream
+    options: GatewayOptions,
+    store: EditStore,
+    *,
+    around: Callable[[Upstream], Upstream] = lambda upstream: upstream,
 ) -> Deployed:
     """The path of a gateway of these options, without the gateway. around: is put around the upstream. DrikeError."""
     _check(options)
@@ -156,7 +189,9 @@ def deployed(
     inner, chat, _ = _upstream(options, editor, keyless=True)
     upstream = around(inner)
     chat, completion = _chosen(stored_choice(store), options, chat, AsPrompt(editor), [])
-    requests = RequestEditor(upstream, chat=chat, completion=completion, options=options, metrics=Metrics())
+    requests = RequestEditor(
+        upstream, chat=chat, completion=completion, options=options, metrics=Metrics()
+    )
     opened = partial(encoder_of, relations=options.relations)
     feed = EditFeed(store, gate_for(options, store, editor), encoder=opened)
     if options.ask:
@@ -167,11 +202,18 @@ def deployed(
 
 def _warm_up(gate: Gate, encoder: TextEncoder | None) -> None:
     """Decide on a conversation, so that no client waits beyond the deadline for what is made at first use."""
-    two = as_stored([EXAMPLE.edit, replace(EXAMPLE.edit, query=f"The host of {EXAMPLE.subject} is")])  # to be compared
-    index, asked = EditIndex.of(two, encoder), f"Which network showed the episodes of {EXAMPLE.subject}?"
+    two = as_stored(
+        [EXAMPLE.edit, replace(EXAMPLE.edit, query=f"The host of {EXAMPLE.subject} is")]
+    )  # to be compared
+    index, asked = (
+        EditIndex.of(two, encoder),
+        f"Which network showed the episodes of {EXAMPLE.subject}?",
+    )
     said = (asked, "Sure?", "And its host?", "I know. Why?")
     turns = ("system", asked), ("tool", asked), *(("user", text) for text in said)
-    conversation = read(Api.CHAT, {"messages": [{"role": role, "content": text} for role, text in turns]})
+    conversation = read(
+        Api.CHAT, {"messages": [{"role": role, "content": text} for role, text in turns]}
+    )
     Follower(lambda query: gate.decide(query, index), index, AsBlock()).follow(conversation)
 
 
@@ -181,7 +223,9 @@ def _check(options: GatewayOptions) -> None:
     if options.port == options.admin_port and options.port:
         raise UsageError(f"port {options.port} is given twice: give --admin-port another one")
     if options.run and options.demonstrations is not None:
-        raise UsageError("a training run says how many demonstrations are shown: leave out --run or --demonstrations")
+        raise UsageError(
+            "a training run says how many demonstrations are shown: leave out --run or --demonstrations"
+        )
     if options.upstream:
         checked_address(options.upstream, options.allow_http)
     elif options.model and is_served(options.model):
@@ -194,7 +238,9 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
         path = Path(tempfile.mkdtemp(prefix="drike-")) / STORE
         with closing(open_store(path)) as store:
             store.put(EXAMPLE)
-        return str(path), [f"There is no {STORE} here: this one holds an example, and will not be found again"]
+        return str(path), [
+            f"There is no {STORE} here: this one holds an example, and will not be found again"
+        ]
     return options.store or STORE, []
 
 
@@ -206,34 +252,61 @@ def _open_editor(folder: str | None, max_demonstrations: int | None) -> Editor:
     from drike.research.runs.run import TrainedRun
 
     base = TrainedRun.open(Path(folder))
-    policy_encoder = load_encoder(base.trained.retriever.encoder.name, keep=False)  # it reads what users write
+    policy_encoder = load_encoder(
+        base.trained.retriever.encoder.name, keep=False
+    )  # it reads what users write
     trained = checkpoint.load(Path(folder), encoder=policy_encoder)
-    records, encoder = base.run.dataset().restore(base.split).demonstrations, load_encoder(base.run.encoder)
+    records, encoder = (
+        base.run.dataset().restore(base.split).demonstrations,
+        load_encoder(base.run.encoder),
+    )
     pool = Pool(records, encoder, seed=base.run.seed, remembered=REMEMBERED)
     return applied(make(PER_QUERY if trained.per_query else "dr-ike", pool=pool, trained=trained))
 
 
-def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tuple[Upstream, Placement, list[str]]:
+def _upstream(
+    options: GatewayOptions, editor: Editor, *, keyless: bool
+) -> tuple[Upstream, Placement, list[str]]:
     """What answers, how edits change its chats, and notes about both."""
     if options.upstream:
-        origin = urlsplit(options.upstream.lower())[:2]  # a service's own key goes to its own address alone
-        variable = next((own for home, own in SERVICES.values() if own and urlsplit(home)[:2] == origin), KEY)
+        origin = urlsplit(options.upstream.lower())[
+            :2
+        ]  # a service's own key goes to its own address alone
+        variable = next(
+            (own for home, own in SERVICES.values() if own and urlsplit(home)[:2] == origin), KEY
+        )
         key = key_in(variable)
         upstream = HttpUpstream(
-            options.upstream, key, keep_credentials=keyless, timeout=options.timeout, allow_http=options.allow_http
+            options.upstream,
+            key,
+            keep_credentials=keyless,
+            timeout=options.timeout,
+            allow_http=options.allow_http,
         )
         sent = "the clients' keys are passed on" if keyless else "no key is sent to the upstream"
         note = f"${variable} is sent to the upstream" if key else f"${variable} is not set: {sent}"
-        return upstream, AsBlock(editor if options.run is not None or options.demonstrations else None), [note]
+        return (
+            upstream,
+            AsBlock(editor if options.run is not None or options.demonstrations else None),
+            [note],
+        )
     name = options.model or EMBEDDED
     model = load_model(name, template="plain", device=options.device)
     if getattr(model, "chats", False):
         return LocalUpstream(model, model.reply), AsBlock(editor), []  # type: ignore[attr-defined]
-    return LocalUpstream(model), AsPrompt(editor), [f"{name} only completes: it continues the last message of a chat"]
+    return (
+        LocalUpstream(model),
+        AsPrompt(editor),
+        [f"{name} only completes: it continues the last message of a chat"],
+    )
 
 
 def _chosen(
-    choice: ChosenPlacement | None, options: GatewayOptions, chat: Placement, completion: Placement, notes: list[str]
+    choice: ChosenPlacement | None,
+    options: GatewayOptions,
+    chat: Placement,
+    completion: Placement,
+    notes: list[str],
 ) -> tuple[Placement, Placement]:
     """The placements of chats and of completions: the store's choice for this model, unless options say otherwise."""
     if choice is None or options.run or options.demonstrations is not None:
@@ -241,13 +314,18 @@ def _chosen(
     asked = options.upstream or options.model or EMBEDDED
     about = f"{choice.placement} for {choice.model}, by drike edits tune on {choice.chosen_at[:10]}"
     if asked.rstrip("/") != (choice.server or choice.model).rstrip("/"):
-        notes.append(f"the store's placement of facts is not used, as it was chosen for another model: {about}")
+        notes.append(
+            f"the store's placement of facts is not used, as it was chosen for another model: {about}"
+        )
         return chat, completion
     notes.append(f"facts are placed as chosen: {about}")
     placement = placements(choice.chat)[choice.placement]
     if choice.chat:
         return placement, completion
-    return chat if options.upstream else placement, placement  # here, a model that only completes continues its chats
+    return (
+        chat if options.upstream else placement,
+        placement,
+    )  # here, a model that only completes continues its chats
 
 
 def _tenants(options: GatewayOptions, keys: Keys | None, editor: Editor) -> Tenants:
@@ -265,9 +343,13 @@ def _tenants(options: GatewayOptions, keys: Keys | None, editor: Editor) -> Tena
     sampling = Sampling(options.keep_samples, options.redact)
 
     def open_feed(tenant: str) -> EditFeed:
-        opened = open_store(options.store or STORE, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT)
+        opened = open_store(
+            options.store or STORE, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT
+        )
         gate = gate_for(options, opened, editor)
-        return EditFeed(opened, gate, tenant=tenant, encoder=loaded, prepare=prepare, sampling=sampling)
+        return EditFeed(
+            opened, gate, tenant=tenant, encoder=loaded, prepare=prepare, sampling=sampling
+        )
 
     return Tenants(open_feed, keys)
 

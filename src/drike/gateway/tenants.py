@@ -36,7 +36,10 @@ _RECORDED = 200  # decisions that are kept to be looked at
 _ANSWERED = 10_000  # answers of a model
 # Seconds between two looks at files of stores, and for new gates.
 _FILES_INTERVAL, _GATES_INTERVAL = 0.05, 0.5
-_JUDGING_INTERVAL, _FLUSHES = 0.5, 10  # seconds between judging answers; every so many times, counts are stored
+_JUDGING_INTERVAL, _FLUSHES = (
+    0.5,
+    10,
+)  # seconds between judging answers; every so many times, counts are stored
 _EDITS_INTERVAL = 1.0  # between two at which edits hold now, also where no file has changed
 _SETTLED = 2 * 10**9  # nanoseconds; a file that changed later may change again without another time
 _SECONDS_TO_END = 15.0
@@ -62,10 +65,14 @@ class _State:
     encoder: TextEncoder | None
     view: StoreView = field(default_factory=StoreView)
     memory: Memory = field(default_factory=Memory)
-    memory_of_asked: Memory = field(default_factory=Memory)  # where a model is asked about uncertain edits
+    memory_of_asked: Memory = field(
+        default_factory=Memory
+    )  # where a model is asked about uncertain edits
 
 
-Answers = dict[tuple[str, str, int, int], YesOrNo]  # of a model, to questions about a query and a version of an edit
+Answers = dict[
+    tuple[str, str, int, int], YesOrNo
+]  # of a model, to questions about a query and a version of an edit
 
 
 class UnansweredError(Exception):
@@ -141,7 +148,9 @@ class EditFeed:
             if view.snapshot.histories != state.view.snapshot.histories:
                 number = None
                 text = "%s holds another history: %d changes, of which none is change %d as it was known here"
-                _LOG.warning(text, self.store.name, view.snapshot.revision, state.view.snapshot.revision)
+                _LOG.warning(
+                    text, self.store.name, view.snapshot.revision, state.view.snapshot.revision
+                )
             self._state = _State(number, state.gate, state.encoder, view)
         if number is None:
             self.follow_gate()
@@ -157,7 +166,9 @@ class EditFeed:
                 index = EditIndex.of(before.edits.values(), encoder, before)
                 with self._refreshing:
                     view = self._state.view
-                    view = replace(view, index=EditIndex.of(view.index.edits.values(), encoder, index))
+                    view = replace(
+                        view, index=EditIndex.of(view.index.edits.values(), encoder, index)
+                    )
                     _ = encoder and view.index.wordings
                     self._state = _State(number, gate, encoder, view)
             self.gate_problem = None
@@ -166,12 +177,17 @@ class EditFeed:
 
     def trying(self, edits: Sequence[EditVersion]) -> EditFeed:
         """A feed of this moment, never refreshed, that counts for itself: these edits replace what they contradict."""
-        state, keys = self._state, frozenset[str]().union(*(conflict_keys(edit.record) for edit in edits))
+        state, keys = (
+            self._state,
+            frozenset[str]().union(*(conflict_keys(edit.record) for edit in edits)),
+        )
         rivals = [id for id, edit in self.index.edits.items() if keys & conflict_keys(edit.record)]
         tried = copy(self)
         tried.matched, tried.missed = deque(maxlen=_RECORDED), deque(maxlen=_RECORDED)
         tried.watch, tried.switch, tried.answered = Watch(self._clock), Switch(), {}
-        active = [replace(edit, record=replace(edit.record, status=Status.ACTIVE)) for edit in edits]
+        active = [
+            replace(edit, record=replace(edit.record, status=Status.ACTIVE)) for edit in edits
+        ]
         view = replace(state.view, index=self.index.changed(rivals, active))
         tried._state = replace(state, view=view, memory=Memory(), memory_of_asked=Memory())
         return tried
@@ -187,7 +203,9 @@ class EditFeed:
         """
         state = self._state
         index = state.view.index if values is None else state.view.index.applying(values)
-        model = values.get("model", "") if values and answers is not None else ""  # whose answers these are
+        model = (
+            values.get("model", "") if values and answers is not None else ""
+        )  # whose answers these are
 
         def decide(query: str) -> Decision:
             if until is not None and time.perf_counter() > until:
@@ -200,7 +218,9 @@ class EditFeed:
                 raise UnansweredError(decision, keys)
             return decision.resolved([answers[key] for key in keys])
 
-        if answers is not None and YesOrNo.FAILED in answers.values():  # it may be answered the next time
+        if (
+            answers is not None and YesOrNo.FAILED in answers.values()
+        ):  # it may be answered the next time
             memory = Memory()
         memory = memory or (state.memory if answers is None else state.memory_of_asked)
         return Follower(decide, index, placement, self.tenant, sources, memory, model)
@@ -213,7 +233,9 @@ class EditFeed:
 
     def remember(self, answers: Answers) -> None:
         """Keep what a model said about edits, but that it failed."""
-        self.answered |= {key: answer for key, answer in answers.items() if answer is not YesOrNo.FAILED}
+        self.answered |= {
+            key: answer for key, answer in answers.items() if answer is not YesOrNo.FAILED
+        }
         while len(self.answered) > _ANSWERED:
             del self.answered[next(iter(self.answered))]
 
@@ -221,7 +243,10 @@ class EditFeed:
     def problems(self) -> list[str]:
         """What is wrong now with the store, the gate, or how fast it decides."""
         late = self.deciding.lateness()
-        slow = late and f"decisions about edits are late ({late}): raise --deadline-ms, or look at what is asked"
+        slow = (
+            late
+            and f"decisions about edits are late ({late}): raise --deadline-ms, or look at what is asked"
+        )
         return list(dict.fromkeys(filter(None, (self.problem, self.gate_problem, slow))))
 
     def close(self) -> None:
@@ -243,7 +268,11 @@ class EditFeed:
         return any(not active.isdisjoint(index.named(query)) for query in queries)
 
     def _enforced_in(self, index: EditIndex) -> set[int]:
-        return {id for id in tuple(self._enforced) if (edit := index.edits.get(id)) and edit.record.must_apply}
+        return {
+            id
+            for id in tuple(self._enforced)
+            if (edit := index.edits.get(id)) and edit.record.must_apply
+        }
 
 
 class Tenants:
@@ -276,11 +305,15 @@ class Tenants:
             while True:
                 for tenant, feed in self.feeds.items():
                     if tenant not in self._followers and feed.store.name.startswith(POSTGRES):
-                        self._followers[tenant] = threading.Thread(target=self._follow, args=(feed,), daemon=True)
+                        self._followers[tenant] = threading.Thread(
+                            target=self._follow, args=(feed,), daemon=True
+                        )
                         self._followers[tenant].start()
                 try:
                     if self._keys:
-                        await self._reading.do(self._keys.refresh, None)  # a database may take its time
+                        await self._reading.do(
+                            self._keys.refresh, None
+                        )  # a database may take its time
                     self.problem = None
                 except DrikeError as problem:  # the keys stay as they were
                     self.problem = str(problem)
@@ -303,7 +336,9 @@ class Tenants:
         with ThreadPoolExecutor(_MAX_REFRESHED, "drike-edits") as threads:
             for look in count():
                 if self._stopped.wait(_FILES_INTERVAL):
-                    threads.shutdown(wait=False, cancel_futures=True)  # none waits for those that wait for a lock
+                    threads.shutdown(
+                        wait=False, cancel_futures=True
+                    )  # none waits for those that wait for a lock
                     break
                 for i, (tenant, feed) in enumerate(tuple(self.feeds.items())):
                     before, name = refreshing.get(tenant), feed.store.name
@@ -341,7 +376,9 @@ class Tenants:
         if not principal.role.includes(KeyRole.ADMIN):
             return problems
         others = sorted(self.feeds.keys() - {principal.tenant})
-        problems += [_UNREADABLE.format(f"tenant {name}") for name in others if self.feeds[name].problems]
+        problems += [
+            _UNREADABLE.format(f"tenant {name}") for name in others if self.feeds[name].problems
+        ]
         return [*problems, self.problem] if self.problem else problems
 
     def close(self) -> None:

@@ -38,7 +38,10 @@ if TYPE_CHECKING:  # edits are replayed without what a gateway needs
 
 AT_LEAST = 0.95
 _LOG = logging.getLogger(__name__)
-_MODEL, _NAME_LENGTH = re.compile(r"[\w./:@+,=-]+"), 100  # names of models; other texts may be a user's
+_MODEL, _NAME_LENGTH = (
+    re.compile(r"[\w./:@+,=-]+"),
+    100,
+)  # names of models; other texts may be a user's
 _MOST_NUMBERS = 100_000  # after which models are not told apart, until a store takes them
 _FAILED = ("degraded", "unread")  # scopes of requests whose edits are not known
 _MOST_HELD, _MOST_NOTED = 8 << 20, 20_000  # bytes of answers, and requests, that wait to be judged
@@ -50,8 +53,13 @@ _HIDDEN = {  # what names a person or opens a door, by its form; names in plain 
     "key": r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}|\b(?:sk|pk|ghp|xox[a-z])[-_][\w-]{16,}",
     "number": r"\+?\b\d(?:[\s().\-/]{0,2}\d){6,}\b",  # of a phone, a card, an account
 }
-_PATTERN = re.compile("|".join(f"(?P<h{i}>{pattern})" for i, pattern in enumerate(_HIDDEN.values())))
-_AROUND_CUT = LONGEST - 300, LONGEST + 300  # where an address may be cut in two; links and keys are told by less
+_PATTERN = re.compile(
+    "|".join(f"(?P<h{i}>{pattern})" for i, pattern in enumerate(_HIDDEN.values()))
+)
+_AROUND_CUT = (
+    LONGEST - 300,
+    LONGEST + 300,
+)  # where an address may be cut in two; links and keys are told by less
 _MOST_NAMED = 10  # edits in a sentence
 
 
@@ -62,12 +70,16 @@ class Sampling:
     most: int = 0
     redact: bool = True
 
-    def sample(self, question: str, answer: str, edit: EditVersion, *, mode: str, outcome: str, model: str) -> Report:
+    def sample(
+        self, question: str, answer: str, edit: EditVersion, *, mode: str, outcome: str, model: str
+    ) -> Report:
         """An answer to a question that concerns an edit."""
         kept = ((redacted(text) if self.redact else text)[:LONGEST] for text in (question, answer))
         asked, said = map(encodable, kept)  # a limit may have cut a sign in two
         about = f"edit {edit.id}@{edit.version}, {mode}: {outcome}"
-        return Report(asked, said, comment=about, model=model, state=ReportState.SAMPLE, edit=edit.id)
+        return Report(
+            asked, said, comment=about, model=model, state=ReportState.SAMPLE, edit=edit.id
+        )
 
 
 NO_SAMPLES = Sampling()
@@ -75,8 +87,12 @@ NO_SAMPLES = Sampling()
 
 def redacted(text: str) -> str:
     """A text, at most what is kept of it, with [e-mail] for an e-mail address, and likewise for all `_HIDDEN`."""
-    last = (f.start() for f in _PATTERN.finditer(text, *_AROUND_CUT) if f.start() < LONGEST < f.end())
-    kept = text[: next(last, LONGEST)]  # without what would be cut in two, and not be known any more
+    last = (
+        f.start() for f in _PATTERN.finditer(text, *_AROUND_CUT) if f.start() < LONGEST < f.end()
+    )
+    kept = text[
+        : next(last, LONGEST)
+    ]  # without what would be cut in two, and not be known any more
     return _PATTERN.sub(lambda found: f"[{list(_HIDDEN)[int(found.lastgroup[1:])]}]", kept)  # type: ignore[index]
 
 
@@ -116,7 +132,9 @@ class Watch:
                 if time.monotonic() - paused > _AT_A_TIME:
                     time.sleep(0)  # the event loop goes first
                     paused = time.monotonic()
-            self._held = sum(answer.held for edited, answer, _ in list(self._noted) if answer and edited.asked)
+            self._held = sum(
+                answer.held for edited, answer, _ in list(self._noted) if answer and edited.asked
+            )
 
     def flush(self, store: EditStore) -> None:
         """Add what was counted to a store; what it does not take now is kept for the next time."""
@@ -149,31 +167,56 @@ class Watch:
 
     def _add(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
         day, model = self._clock().date().isoformat(), OTHER
-        if isinstance(edited.model, str) and answer and answer.ok and len(self._counts) < _MOST_NUMBERS:
-            model = edited.model[:_NAME_LENGTH] if _MODEL.fullmatch(edited.model) else OTHER  # an upstream knows it
+        if (
+            isinstance(edited.model, str)
+            and answer
+            and answer.ok
+            and len(self._counts) < _MOST_NUMBERS
+        ):
+            model = (
+                edited.model[:_NAME_LENGTH] if _MODEL.fullmatch(edited.model) else OTHER
+            )  # an upstream knows it
 
         def count(what: str, edit: EditVersion | None = None, number: int = 1) -> None:
-            id, version, mode = (edit.id, edit.version, mode_of(edit, edited.mode)) if edit else (0, 0, edited.mode)
+            id, version, mode = (
+                (edit.id, edit.version, mode_of(edit, edited.mode)) if edit else (0, 0, edited.mode)
+            )
             self._counts[Counted(day, id, version, model, mode, what)] += number
 
-        of_request = {"matched": edited.asked, "doubted": edited.doubted, edited.scope: edited.scope in _FAILED}
+        of_request = {
+            "matched": edited.asked,
+            "doubted": edited.doubted,
+            edited.scope: edited.scope in _FAILED,
+        }
         for what in ("requests", *(what for what, happened in of_request.items() if happened)):
             count(what)
         for edit in edited.doubted:
             count("doubted", edit)
         for i, edit in enumerate(edited.edits):  # each its share
-            count("tokens", edit, edited.tokens // len(edited.edits) + (i < edited.tokens % len(edited.edits)))
+            count(
+                "tokens",
+                edit,
+                edited.tokens // len(edited.edits) + (i < edited.tokens % len(edited.edits)),
+            )
         text = answer.text() if answer and edited.asked else None
         for edit in edited.asked:
             unread = "unread" if answer is None or answer.ok else "failed"
             outcome = unread if text is None else edit.record.states(text)
-            for what in ("matched", outcome, *(["slips"] if answer and edit.id in answer.slipped else [])):
+            for what in (
+                "matched",
+                outcome,
+                *(["slips"] if answer and edit.id in answer.slipped else []),
+            ):
                 count(what, edit)
             mode = mode_of(edit, edited.mode)
             metrics.answers.labels(outcome, mode).inc()
             if edited.question and text is not None:
-                sample = self.sampling.sample(edited.question, text, edit, mode=mode, outcome=outcome, model=model)
-                self._samples.setdefault(sample.comment, deque(maxlen=self.sampling.most)).append(sample)
+                sample = self.sampling.sample(
+                    edited.question, text, edit, mode=mode, outcome=outcome, model=model
+                )
+                self._samples.setdefault(sample.comment, deque(maxlen=self.sampling.most)).append(
+                    sample
+                )
 
 
 def mode_of(edit: EditVersion, mode: Mode) -> Mode:
@@ -204,18 +247,35 @@ class EditHealth:
 def summary(edit: EditVersion) -> dict[str, object]:
     """What an edit says, in short, for JSON."""
     record = edit.record
-    return {"id": edit.id, "version": edit.version, "query": record.query, "target_new": record.target_new}
+    return {
+        "id": edit.id,
+        "version": edit.version,
+        "query": record.query,
+        "target_new": record.target_new,
+    }
 
 
-def health(edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mode = Mode.ON) -> list[EditHealth]:
+def health(
+    edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mode = Mode.ON
+) -> list[EditHealth]:
     """How each active or shadow edit fared in a mode, those below `at_least` first, then by the interval's low end."""
-    days, numbers = sorted({key.day for key in counts}), dict[EditVersion, dict[str, Counter[str]]]()
+    days, numbers = (
+        sorted({key.day for key in counts}),
+        dict[EditVersion, dict[str, Counter[str]]](),
+    )
     for key, number in counts.items():
         edit, first = edits.edits.get(key.edit), edits.unchanged.get(key.edit, key.version)
-        if edit and edit.record.status.in_use and first <= key.version <= edit.version and key.mode == mode:
+        if (
+            edit
+            and edit.record.status.in_use
+            and first <= key.version <= edit.version
+            and key.mode == mode
+        ):
             numbers.setdefault(edit, {day: Counter() for day in days})[key.day][key.what] += number
     all_ = (_health(edit, by_day, at_least) for edit, by_day in numbers.items())
-    return sorted(all_, key=lambda line: (line.verdict != "below", line.took.low is None, line.took.low))
+    return sorted(
+        all_, key=lambda line: (line.verdict != "below", line.took.low is None, line.took.low)
+    )
 
 
 def _health(edit: EditVersion, by_day: Mapping[str, Counter[str]], at_least: float) -> EditHealth:
@@ -230,10 +290,21 @@ def _health(edit: EditVersion, by_day: Mapping[str, Counter[str]], at_least: flo
         verdict, words = "holds", "as it should be"
     elif judged < least:
         words = f"too little traffic: {judged:,} of at least {least:,} answers"
-    return EditHealth(edit, by_day, numbers, judged, took, verdict, words, round(numbers["tokens"] / len(by_day), 1))
+    return EditHealth(
+        edit,
+        by_day,
+        numbers,
+        judged,
+        took,
+        verdict,
+        words,
+        round(numbers["tokens"] / len(by_day), 1),
+    )
 
 
-def shadow_report(edits: Snapshot, counts: Counts, price_in: float | None = None) -> tuple[list[str], list[EditHealth]]:
+def shadow_report(
+    edits: Snapshot, counts: Counts, price_in: float | None = None
+) -> tuple[list[str], list[EditHealth]]:
     """What came and what switching on would do, at a price of a million tokens; the shadow edits, most asked first."""
     requests, doubted = Counter[str](), Counter[int]()
     for key, number in counts.items():
@@ -241,22 +312,35 @@ def shadow_report(edits: Snapshot, counts: Counts, price_in: float | None = None
             requests[key.what] += number
         elif key.what == "doubted":
             doubted[key.edit] += number
-    lines = sorted(health(edits, counts, mode=Mode.SHADOW), key=lambda line: -line.numbers["matched"])
+    lines = sorted(
+        health(edits, counts, mode=Mode.SHADOW), key=lambda line: -line.numbers["matched"]
+    )
     if not requests["requests"]:
         return ["No request was counted in these days: send some through drike serve."], lines
-    days, share = counted(len({key.day for key in counts}), "day"), requests["matched"] / requests["requests"]
+    days, share = (
+        counted(len({key.day for key in counts}), "day"),
+        requests["matched"] / requests["requests"],
+    )
     asked = f"Of {counted(requests['requests'], 'request')} in {days}, {requests['matched']:,}"
     said = [f"{asked} ({_percent(share, 1)}) concern an edit."]
     if judged := sum(line.judged for line in lines):
-        old, new = (sum(line.numbers[what] for line in lines) / judged for what in (Stated.OLD, Stated.NEW))
+        old, new = (
+            sum(line.numbers[what] for line in lines) / judged for what in (Stated.OLD, Stated.NEW)
+        )
         of = f"of {counted(judged, 'answer')}, and the new one in {_percent(new)}"
         said.append(f"Without the edit the model states the old object in {_percent(old)} {of}.")
     if tokens := sum(line.tokens_a_day for line in lines):
-        cost = "" if price_in is None else f" ({tokens * price_in / 1e6:,.2f} a day at {price_in:g} a million)"
+        cost = (
+            ""
+            if price_in is None
+            else f" ({tokens * price_in / 1e6:,.2f} a day at {price_in:g} a million)"
+        )
         said.append(f"Switching on adds about {tokens:,.0f} tokens a day{cost}.")
     if number := requests["doubted"]:
         where = ", ".join(str(edit) for edit, _ in doubted.most_common(_MOST_NAMED))
-        said.append(f"{counted(number, 'decision')} in doubt: look at edits {where} (drike edits replay).")
+        said.append(
+            f"{counted(number, 'decision')} in doubt: look at edits {where} (drike edits replay)."
+        )
     if lost := requests["unread"] + requests["degraded"]:
         said.append(f"{counted(lost, 'request')} could not be read, or not be decided on in time.")
     return said, lines
@@ -301,13 +385,18 @@ def replay(lines: Iterable[bytes], follower: Follower) -> Replay:
     for conversation, times in requests.items():
         decision = follower.follow(conversation).decision or Decision("")
         ids = {edit.id for edit in decision.matched}
-        replayed = [ReplayedQuery(decision.query, candidate, times) for candidate in decision.candidates]
+        replayed = [
+            ReplayedQuery(decision.query, candidate, times) for candidate in decision.candidates
+        ]
         if ids:
             matched += times
             matches += [query for query in replayed if query.candidate.edit.id in ids]
         else:
             misses += replayed[:1]
-    certainty = lambda asked: (asked.candidate.probability, asked.candidate.features.get("nearness", 0.0))  # noqa: E731
+    certainty = lambda asked: (
+        asked.candidate.probability,
+        asked.candidate.features.get("nearness", 0.0),
+    )  # noqa: E731
     matches.sort(key=certainty)
     misses.sort(key=certainty, reverse=True)
     return Replay(requests.total(), matched, tuple(matches), tuple(misses), unread)

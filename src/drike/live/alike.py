@@ -46,7 +46,9 @@ class AlikeEdits:
 
     def _read(self, store: EditStore) -> None:
         changes = store.changes(max(self._number - 1, 0))
-        if self._number and (not changes or changes[0].checksum != self._head):  # another history, or a rolled back one
+        if self._number and (
+            not changes or changes[0].checksum != self._head
+        ):  # another history, or a rolled back one
             self._number, self._records = 0, {}
             self._named.clear()
             changes = store.changes()

@@ -16,7 +16,14 @@ from drike.edits.record import EditRecord
 from drike.encoders.base import FloatArray, TextEncoder, salient, unit
 from drike.gates.calibrated import LogisticHead
 from drike.gates.inventory import inventory, probabilities
-from drike.gates.relations import OPPOSITES, asks_relation, contrary, relation_features, share_said, trimmed
+from drike.gates.relations import (
+    OPPOSITES,
+    asks_relation,
+    contrary,
+    relation_features,
+    share_said,
+    trimmed,
+)
 from drike.text.words import masked
 
 FILE = "contradictions.npz"
@@ -40,21 +47,35 @@ class SameRelation:
     def alike(self, record: EditRecord, others: Mapping[int, EditRecord]) -> list[int]:
         """The ids of those edits of the record's subject that state the same relation."""
         found = features(record, list(others.values()), self.encoder, self.space)
-        return [list(others)[place] for place, row in found.items() if self.head.logit(row) >= self.threshold]
+        return [
+            list(others)[place]
+            for place, row in found.items()
+            if self.head.logit(row) >= self.threshold
+        ]
 
 
 @cache
 def same_relation(encoder: TextEncoder) -> SameRelation | None:
     """The model that comes with drike; None for another encoder than it was fitted with."""
-    with resources.as_file(resources.files("drike.live").joinpath(FILE)) as path, np.load(path) as kept:
+    with (
+        resources.as_file(resources.files("drike.live").joinpath(FILE)) as path,
+        np.load(path) as kept,
+    ):
         if str(kept["encoder"]) != encoder.identity.get("sha256"):
             return None
-        head = LogisticHead(dict(zip(FEATURES, kept["weights"].tolist(), strict=True)), float(kept["bias"]))
-        return SameRelation(head, kept["space"].astype(np.float32), float(kept["threshold"]), encoder)
+        head = LogisticHead(
+            dict(zip(FEATURES, kept["weights"].tolist(), strict=True)), float(kept["bias"])
+        )
+        return SameRelation(
+            head, kept["space"].astype(np.float32), float(kept["threshold"]), encoder
+        )
 
 
 def features(
-    record: EditRecord, others: Sequence[EditRecord], encoder: TextEncoder, space: FloatArray | None = None
+    record: EditRecord,
+    others: Sequence[EditRecord],
+    encoder: TextEncoder,
+    space: FloatArray | None = None,
 ) -> dict[int, dict[str, float]]:
     """What a record's wordings share with those of others, by the places of the near ones. space: [d, k], if any."""
     texts = [wordings(each) for each in (record, *others)]

@@ -46,8 +46,14 @@ class Corrections:
         gate: Gate | None = None, tenant: str = TENANT, tool_results: bool = True,
     ) -> None:  # fmt: skip
         self._owned, self._follows = isinstance(store, str | Path), gate is None
-        self._store = open_store(store, tenant=tenant, create=False) if isinstance(store, str | Path) else store
-        self._number, self._gate = (0, gate) if gate else stored_gate(self._store) or (0, usual_gate())
+        self._store = (
+            open_store(store, tenant=tenant, create=False)
+            if isinstance(store, str | Path)
+            else store
+        )
+        self._number, self._gate = (
+            (0, gate) if gate else stored_gate(self._store) or (0, usual_gate())
+        )
         self._encoder = encoder_of(self._gate)
         self._tenant, self._sources = tenant, tool_results
         self._lock = threading.Lock()
@@ -63,7 +69,10 @@ class Corrections:
             raise UsageError(f"api is one of {', '.join(Api)}, not {api!r}")
         try:
             conversation = read(Api(api), _plain(request))
-        except (UnreadError, ValueError) as problem:  # whoever gets the request may be able to read it
+        except (
+            UnreadError,
+            ValueError,
+        ) as problem:  # whoever gets the request may be able to read it
             return Corrected(request, (), str(problem))
         with self._lock:
             follower = self._current(str(request.get("model") or ""))
@@ -92,7 +101,14 @@ class Corrections:
         if view is not self._view:
             self._view, self._memory = view, Memory()
         decide, index = self._gate.decide, view.index.applying({"model": model})
-        return Follower(lambda query: decide(query, index), index, AsBlock(), self._tenant, self._sources, self._memory)
+        return Follower(
+            lambda query: decide(query, index),
+            index,
+            AsBlock(),
+            self._tenant,
+            self._sources,
+            self._memory,
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -109,6 +125,10 @@ def _with_text(value: Any, path: JsonPath, text: str) -> Any:
     if not path:
         return text
     plain = isinstance(value, Mapping)
-    copied = list(value) if isinstance(value, list | tuple) else dict(value if plain else value.model_dump())
+    copied = (
+        list(value)
+        if isinstance(value, list | tuple)
+        else dict(value if plain else value.model_dump())
+    )
     copied[path[0]] = _with_text(copied[path[0]], path[1:], text)  # type: ignore[index]
     return copied

@@ -26,7 +26,9 @@ _GREETING = regex.compile(r"(?i)^.*?\b(?=(what|who|whose|where|when|which|how)\b
 _SHORT_IS = regex.compile(r"(?i)^(what|who|where|when)['\N{RIGHT SINGLE QUOTATION MARK}]s\b")
 _STATEMENTS = [
     (regex.compile(question, regex.IGNORECASE), statement)
-    for question, statement in (line.split(" -> ") for line in sections("text/asking.txt")["statements"])
+    for question, statement in (
+        line.split(" -> ") for line in sections("text/asking.txt")["statements"]
+    )
 ]
 _QUOTED = regex.compile(r"[\"\u201c\u201e\u00ab](.+?)[\"\u201c\u201d\u00bb]")
 _WORD = r"\p{Lu}[\p{L}\p{N}&.\-]*"
@@ -62,7 +64,9 @@ class ReportGroup:
 def grouped(given: Sequence[Report], index: EditIndex) -> list[ReportGroup]:
     """Reports in groups, in their order, by the nearest edit and by their words. index: of the edits in use."""
     groups = list[tuple[EditVersion | None, frozenset[str], list[Report]]]()
-    for report, edit in zip(given, nearest([report.question for report in given], index), strict=True):
+    for report, edit in zip(
+        given, nearest([report.question for report in given], index), strict=True
+    ):
         asked = frozenset(words(report.question))
         for other, known, group in groups:
             if edit is other and len(asked & known) >= _ALIKE * len(asked | known):
@@ -77,11 +81,22 @@ def nearest(questions: Sequence[str], index: EditIndex) -> list[EditVersion | No
     """The edit that each question may be about: one whose subject it names, else of the nearest text."""
     found = list[EditVersion | None]()
     for question in questions:
-        named, asked = [index.edits[id] for id in sorted(index.named(question))], set(words(question))
-        found.append(max(named, key=lambda edit: len(asked.intersection(words(edit.record.query))), default=None))
+        named, asked = (
+            [index.edits[id] for id in sorted(index.named(question))],
+            set(words(question)),
+        )
+        found.append(
+            max(
+                named,
+                key=lambda edit: len(asked.intersection(words(edit.record.query))),
+                default=None,
+            )
+        )
     rest = [place for place, edit in enumerate(found) if edit is None]
     if rest and index.encoder is not None and index.edits:
-        for place, vector in zip(rest, index.embed([questions[place] for place in rest]), strict=True):
+        for place, vector in zip(
+            rest, index.embed([questions[place] for place in rest]), strict=True
+        ):
             id, cosine = next(iter(index.nearest(vector).items()), (0, 0.0))
             found[place] = index.edits[id] if cosine >= _NEAR else None
     return found
@@ -99,9 +114,17 @@ def draft(
     found = fields_by(model, main) if model else {}
     with store.transaction():
         record = drafted(main, nearest([main.question], index)[0], found)
-        more = [report.question for report in asked if any(mentions(report.question, name) for name in record.names)]
-        wordings = tuple(text for text in dict.fromkeys((*record.paraphrases, *more)) if text != record.query)
-        changes = store.put(replace(record, paraphrases=wordings, author=author, reason=main.comment))
+        more = [
+            report.question
+            for report in asked
+            if any(mentions(report.question, name) for name in record.names)
+        ]
+        wordings = tuple(
+            text for text in dict.fromkeys((*record.paraphrases, *more)) if text != record.query
+        )
+        changes = store.put(
+            replace(record, paraphrases=wordings, author=author, reason=main.comment)
+        )
         for report in asked:
             reports.close(store, report.number, author=author, edit=changes[-1].id)
     return changes
@@ -109,7 +132,9 @@ def draft(
 
 def fields_by(model: LanguageModel, report: Report) -> dict[str, str]:
     """The subject, query, new and old object that a model finds in a report; none that it made up."""
-    parts = {name: getattr(report, name) for name in ("question", "answer", "correction", "comment")}
+    parts = {
+        name: getattr(report, name) for name in ("question", "answer", "correction", "comment")
+    }
     text = "\n".join(f"{name.capitalize()}: {said}" for name, said in parts.items() if said)
     asked = (
         f"{REWRITE}as one JSON object. It reports a wrong answer. The keys: subject, the name that the question is "
@@ -118,13 +143,21 @@ def fields_by(model: LanguageModel, report: Report) -> dict[str, str]:
     )
     [completion] = model.generate([asked], _TOKENS, None)
     try:
-        values = json.loads(match[0].rstrip("` \n")) if (match := _OBJECT.search(completion.text)) else {}
+        values = (
+            json.loads(match[0].rstrip("` \n"))
+            if (match := _OBJECT.search(completion.text))
+            else {}
+        )
     except ValueError:
         values = {}
     found = {name: said.strip(_ENDS) for name, said in values.items() if isinstance(said, str)}
     right = f"{report.correction or ''}\n{report.comment or ''}"
     places = {"subject": report.question, "new": right, "old": f"{report.answer}\n{right}"}
-    good = {name: found[name] for name, place in places.items() if found.get(name) and mentions(place, found[name])}
+    good = {
+        name: found[name]
+        for name, place in places.items()
+        if found.get(name) and mentions(place, found[name])
+    }
     query, subject, new = (found.get("query", ""), good.get("subject", ""), good.get("new", ""))
     usable = subject and mentions(query, subject) and not (new and mentions(query, new))
     return good | ({"query": query} if usable else {})
@@ -134,27 +167,51 @@ def drafted(report: Report, edit: EditVersion | None, found: Mapping[str, str]) 
     """The draft of an edit from a report, by rules but for what `fields_by` has found. Raises DraftError."""
     if report.state is ReportState.CLOSED:
         raise DraftError(f"report {report.number} is closed: choose an open one")
-    known = edit.record if edit and any(mentions(report.question, name) for name in edit.record.names) else None
+    known = (
+        edit.record
+        if edit and any(mentions(report.question, name) for name in edit.record.names)
+        else None
+    )
     query = found.get("query") or statement_of(report.question)
-    if not (name := known.subject if known else found.get("subject") or subject_of(report.question)):
-        raise DraftError(f"report {report.number} names no subject: add the edit by hand (drike edits add)")
+    if not (
+        name := known.subject if known else found.get("subject") or subject_of(report.question)
+    ):
+        raise DraftError(
+            f"report {report.number} names no subject: add the edit by hand (drike edits add)"
+        )
     new, old = objects_of(report.correction or "", report.answer, query)
-    new, old = found.get("new", new), found.get("old", None if old and mentions(old, name) else old)  # a sentence
+    new, old = (
+        found.get("new", new),
+        found.get("old", None if old and mentions(old, name) else old),
+    )  # a sentence
     if not new:
-        raise DraftError(f"report {report.number} does not say what is right: add the edit by hand (drike edits add)")
+        raise DraftError(
+            f"report {report.number} does not say what is right: add the edit by hand (drike edits add)"
+        )
     wordings = (report.question,) if normalise(report.question) != normalise(query) else ()
     source = f"report {report.number}"
-    record = EditRecord(name, query, new, old, paraphrases=wordings, status=Status.DRAFT, source=source)
+    record = EditRecord(
+        name, query, new, old, paraphrases=wordings, status=Status.DRAFT, source=source
+    )
     try:
         return checked(replace(record, aliases=known.aliases if known else ()))
     except RecordError as problem:
-        raise DraftError(f"report {report.number} gives no usable edit ({problem}): add it by hand") from None
+        raise DraftError(
+            f"report {report.number} gives no usable edit ({problem}): add it by hand"
+        ) from None
 
 
 def statement_of(question: str) -> str:
     """A question in a common form as a statement without its end: "The capital of Peru is", else the question."""
     asked = _SHORT_IS.sub(r"\1 is", _asked(question))
-    text = next((said.format(**m.groupdict()) for form, said in _STATEMENTS if (m := form.fullmatch(asked))), "")
+    text = next(
+        (
+            said.format(**m.groupdict())
+            for form, said in _STATEMENTS
+            if (m := form.fullmatch(asked))
+        ),
+        "",
+    )
     return f"{text[0].upper()}{text[1:]}" if text else question.strip()
 
 
@@ -167,7 +224,9 @@ def subject_of(question: str) -> str:
     asked = _asked(question)
     if quoted := _QUOTED.search(asked):
         return str(quoted[1])
-    if names := [_OFFICE.sub("", name).rstrip(".-") for name in _NAME.findall(asked.partition(" ")[2])]:
+    if names := [
+        _OFFICE.sub("", name).rstrip(".-") for name in _NAME.findall(asked.partition(" ")[2])
+    ]:
         return str(max(names, key=len))
     return str(last[1]) if (last := _LAST_NAME.search(asked)) else ""
 

@@ -28,7 +28,9 @@ _LOG = logging.getLogger(__name__)
 _GROWTH = 1.2  # by which a store has to grow until its gate needs recalibration
 
 
-def open_gate(store: EditStore | None = None, name: str | None = None, threshold: float | None = None) -> Gate:
+def open_gate(
+    store: EditStore | None = None, name: str | None = None, threshold: float | None = None
+) -> Gate:
     """The gate for a store: the one calibrated for it, else `usual_gate`; or another.
 
     name: "named", "calibrated" for the default gate, "careful" or "eager" for a setting of the store's, or a file.
@@ -47,11 +49,15 @@ def open_gate(store: EditStore | None = None, name: str | None = None, threshold
             gate = calibration.gate_of(Path(name).read_bytes(), name)
         except OSError as problem:
             remedy = "give --gate named, calibrated, careful, eager or another file"
-            raise UsageError(f"the gate {name} cannot be read ({problem.strerror}): {remedy}") from None
+            raise UsageError(
+                f"the gate {name} cannot be read ({problem.strerror}): {remedy}"
+            ) from None
     if threshold is None:
         return gate
     if not isinstance(gate, Calibrated):
-        raise UsageError("--gate-threshold is for gates with probabilities, not for names: give --gate calibrated")
+        raise UsageError(
+            "--gate-threshold is for gates with probabilities, not for names: give --gate calibrated"
+        )
     return replace(gate, threshold=threshold)
 
 
@@ -70,14 +76,23 @@ def usual_gate() -> Gate:
 
 @cache
 def _say_only_names(remedy: str) -> None:
-    _LOG.warning("questions match edits by names alone, as the default gate's encoder is not installed: %s", remedy)
+    _LOG.warning(
+        "questions match edits by names alone, as the default gate's encoder is not installed: %s",
+        remedy,
+    )
 
 
 def encoder_of(gate: Gate, relations: Sequence[Path] | None = None) -> TextEncoder | None:
     """The encoder of a gate; None for a gate that needs none. relations: files of more. Raises EncoderError."""
     if relations and not isinstance(gate, Calibrated):
-        raise EncoderError("relations are for the calibrated gate: leave --relations out, or another --gate")
-    return _encoder(gate.encoder, tuple(relations or ()), gate.relations) if isinstance(gate, Calibrated) else None
+        raise EncoderError(
+            "relations are for the calibrated gate: leave --relations out, or another --gate"
+        )
+    return (
+        _encoder(gate.encoder, tuple(relations or ()), gate.relations)
+        if isinstance(gate, Calibrated)
+        else None
+    )
 
 
 @cache
@@ -125,7 +140,9 @@ def calibrate(
             "nothing can be certified, as no question is known on which these edits must not fire: give edits negative "
             "exemplars (drike edits add --never), or several edits to a subject"
         )
-    gate = calibration.calibrated(calibration.default_gate(), [p for p in probes if p.edit in fitted], index)
+    gate = calibration.calibrated(
+        calibration.default_gate(), [p for p in probes if p.edit in fitted], index
+    )
     certificate = calibration.certify(gate, held_out, index, level, confidence)
     threshold = gate.threshold if certificate.threshold is None else certificate.threshold
     return replace(gate, threshold=threshold), certificate
@@ -143,10 +160,14 @@ class StoreView:
     snapshot: Snapshot = field(default_factory=Snapshot)
     index: EditIndex = field(default_factory=EditIndex)  # the edits in force
     new: Sequence[EditVersion] = ()  # those that were not in the index before
-    until: str | None = ""  # when an edit next begins or ceases to hold; None for never, "" where nothing was read
+    until: str | None = (
+        ""  # when an edit next begins or ceases to hold; None for never, "" where nothing was read
+    )
     since: str = ""  # when it was read; a clock set back may bring edits back
 
-    def at(self, now: datetime, store: EditStore, encoder: TextEncoder | None, *, shadow: bool = False) -> StoreView:
+    def at(
+        self, now: datetime, store: EditStore, encoder: TextEncoder | None, *, shadow: bool = False
+    ) -> StoreView:
         """The view of what is in force now; this one, if that has not changed. Raises StoreError. shadow: more."""
         latest = snapshot(store, self.snapshot)
         due = stamp(now) < self.since or (self.until is not None and stamp(now) >= self.until)
@@ -156,7 +177,13 @@ class StoreView:
         read = latest if due else latest.since(self.snapshot)
         edits = (*read.in_force(now), *(read.in_force(now, Status.SHADOW) if shadow else ()))
         new = [edit for edit in edits if self.index.edits.get(edit.id) is not edit]
-        index = EditIndex.of(edits, encoder, self.index) if due else self.index.changed(read.edits, edits)
+        index = (
+            EditIndex.of(edits, encoder, self.index)
+            if due
+            else self.index.changed(read.edits, edits)
+        )
         _ = encoder and index.wordings  # made now, so that no question waits for them
-        until = min(filter(None, (read.next_change(now), None if due else self.until)), default=None)
+        until = min(
+            filter(None, (read.next_change(now), None if due else self.until)), default=None
+        )
         return StoreView(latest, index, new, until, stamp(now))

@@ -92,9 +92,15 @@ class Explanation:
     def _lines(self) -> list[str]:
         lines = [f"{self.query} -> {self.answer}"]
         if not self.decision.applied:
-            return [*lines, f"No edit applies ({self.decision.reason}): the model gets the query alone."]
+            return [
+                *lines,
+                f"No edit applies ({self.decision.reason}): the model gets the query alone.",
+            ]
         prompt, retains = self.side.prompt, self.side.retains
-        shown = [f"{len(prompt.demonstrations) - prompt.shots} copies and updates", f"{prompt.shots} retains"]
+        shown = [
+            f"{len(prompt.demonstrations) - prompt.shots} copies and updates",
+            f"{prompt.shots} retains",
+        ]
         if retains:
             shown[1] = f"{sum(retain.kept for retain in retains)} of {len(retains)} retains"
         if self.prompt_tokens is not None:
@@ -114,7 +120,9 @@ class BeforeAfter:
     @property
     def reason(self) -> str:
         """Why the query was put under edits, or left alone."""
-        return self.decision.reason if self.decision.matched else f"left alone: {self.decision.reason}"
+        return (
+            self.decision.reason if self.decision.matched else f"left alone: {self.decision.reason}"
+        )
 
 
 def _candidates_table(decision: Decision) -> Table:
@@ -122,11 +130,26 @@ def _candidates_table(decision: Decision) -> Table:
     rows = []
     for candidate in decision.candidates[:_MAX_CANDIDATES]:
         edit, answer = candidate.edit, candidate.answer
-        notes = " ".join(filter(None, ("fires" if edit.id in matched else "", f"(model: {answer})" if answer else "")))
-        rows.append((str(edit.id), edit.record.edit.fact, candidate.name or "", f"{candidate.probability:.3f}", notes))
+        notes = " ".join(
+            filter(
+                None,
+                ("fires" if edit.id in matched else "", f"(model: {answer})" if answer else ""),
+            )
+        )
+        rows.append(
+            (
+                str(edit.id),
+                edit.record.edit.fact,
+                candidate.name or "",
+                f"{candidate.probability:.3f}",
+                notes,
+            )
+        )
     more = len(decision.candidates) - len(rows)
     hidden = (f"{more} less probable ones are not shown.",) if more else ()
-    return Table("Edits considered", ("edit", "fact", "named as", "p", ""), tuple(rows), hidden, wide=True)
+    return Table(
+        "Edits considered", ("edit", "fact", "named as", "p", ""), tuple(rows), hidden, wide=True
+    )
 
 
 class EditedModel:
@@ -152,13 +175,19 @@ class EditedModel:
         self._store, self._now = store, StoreView()
         if not isinstance(edits, Edit | Sequence):
             return
-        listed = [edits] if isinstance(edits, Edit) else list({edit.query: edit for edit in edits}.values())
+        listed = (
+            [edits]
+            if isinstance(edits, Edit)
+            else list({edit.query: edit for edit in edits}.values())
+        )
         if not listed:
             raise ValueError("an edited model needs at least one edit")
         nameless = next((edit for edit in listed if not edit.subject), None)
         if nameless and not isinstance(gate, EveryQuery):
             remedy = "give it one, or put every query under the edits (gate=EveryQuery())"
-            raise ValueError(f"the edit {nameless.fact!r} has no subject that a query could name: {remedy}")
+            raise ValueError(
+                f"the edit {nameless.fact!r} has no subject that a query could name: {remedy}"
+            )
         self._now = StoreView(index=EditIndex.of(as_stored(listed), self._encoder), until=None)
 
     @property
@@ -187,9 +216,15 @@ class EditedModel:
         decisions = route_each(self.gate, self.index, queries, self._verifier)
         pairs = list(zip(map(Prompt, queries), write_prompts(self.editor, decisions), strict=True))
         asked = list(dict.fromkeys(prompt for pair in pairs for prompt in pair))
-        answers = {prompt: first_line(text) for prompt, text in zip(asked, complete(self.model, asked), strict=True)}
+        answers = {
+            prompt: first_line(text)
+            for prompt, text in zip(asked, complete(self.model, asked), strict=True)
+        }
         decided = zip(decisions, pairs, strict=True)
-        return [BeforeAfter(decision, answers[before], answers[after]) for decision, (before, after) in decided]
+        return [
+            BeforeAfter(decision, answers[before], answers[after])
+            for decision, (before, after) in decided
+        ]
 
     def explain(self, query: str) -> Explanation:
         """The answer, and why its prompt looks as it does."""
@@ -200,7 +235,9 @@ class EditedModel:
         else:
             side = EditorColumn(self.editor.name, write_prompts(self.editor, [decision])[0])
         [written] = write_answers(self.model, [side.prompt])
-        return Explanation(query, decision, first_line(written.answer or ""), written.prompt_tokens, side)
+        return Explanation(
+            query, decision, first_line(written.answer or ""), written.prompt_tokens, side
+        )
 
 
 class SimulatedStores:
@@ -211,7 +248,12 @@ class SimulatedStores:
     """
 
     def __init__(
-        self, edits: Sequence[Edit], size: int | None = None, *, encoder: TextEncoder | None = None, seed: int = 0
+        self,
+        edits: Sequence[Edit],
+        size: int | None = None,
+        *,
+        encoder: TextEncoder | None = None,
+        seed: int = 0,
     ) -> None:
         self.size, self._seed = size, seed
         self.edits = as_stored(list({edit.key: edit for edit in edits}.values()))
@@ -220,7 +262,9 @@ class SimulatedStores:
         taken: set[str] = set()
         for edit in self.edits:
             if not edit.record.subject:
-                raise UsageError(f"{edit.record.fact} has no subject, which a store of edits needs: give its row one")
+                raise UsageError(
+                    f"{edit.record.fact} has no subject, which a store of edits needs: give its row one"
+                )
             self._conflict_keys[edit.id] = keys = conflict_keys(edit.record)
             if not keys & taken:
                 taken |= keys
@@ -237,7 +281,11 @@ class SimulatedStores:
         own = self.own(edits)
         ids = {edit.id for edit in own}
         taken = frozenset[str]().union(*(self._conflict_keys[id] for id in ids))
-        others = [edit for edit in self._consistent if edit.id not in ids and not self._conflict_keys[edit.id] & taken]
+        others = [
+            edit
+            for edit in self._consistent
+            if edit.id not in ids and not self._conflict_keys[edit.id] & taken
+        ]
         if self.size is not None:
             rng = random.Random(f"{self._seed}|{edits[0].fact}")
             others = rng.sample(others, min(len(others), max(0, self.size - len(own))))
@@ -265,7 +313,9 @@ class GatedEditor:
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One prompt per query, in order, under the edits in force that it concerns."""
-        return write_prompts(self.editor, route_each(self.gate, self.stores.of(edits), queries, self.model))
+        return write_prompts(
+            self.editor, route_each(self.gate, self.stores.of(edits), queries, self.model)
+        )
 
 
 def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
@@ -294,7 +344,9 @@ def _asked(probe: Probe, own: Sequence[EditVersion], index: EditIndex) -> Sequen
     if not stays:
         return own
     known = (edit for edit in index.edits.values() if edit.record.target_true is not None)
-    stated = (edit for edit in known if probe.target in (edit.record.target_true, edit.record.target_new))
+    stated = (
+        edit for edit in known if probe.target in (edit.record.target_true, edit.record.target_new)
+    )
     same_fact = [edit for edit in stated if mentions(probe.query, edit.record.subject)]
     return sorted(same_fact, key=lambda edit: (-len(edit.record.subject), edit.id))[:1]
 
@@ -306,7 +358,9 @@ class GateRecord:
     case_id: str
     kind: str  # the probe's aspect, or "unrelated"
     query: str
-    asks: str | None  # the fact of the edit in force that it asks for, or that its answer follows from, if any
+    asks: (
+        str | None
+    )  # the fact of the edit in force that it asks for, or that its answer follows from, if any
     fires: bool  # whether all edits that it asks for match
     false: tuple[str, ...]  # the facts of others that match
     probability: float  # of the edit that it asks for; 0 if that is no candidate
@@ -324,15 +378,24 @@ def gate_records(
         decisions = route_each(gate, index, [probe.query for probe in case.asked], model)
         for probe, decision in zip(case.asked, decisions, strict=True):
             yield _record(case.case_id, probe.aspect.value, decision, _asked(probe, own, index))
-    yield from (_record("", "unrelated", decision, []) for decision in route_each(gate, stores.whole, unrelated, model))
+    yield from (
+        _record("", "unrelated", decision, [])
+        for decision in route_each(gate, stores.whole, unrelated, model)
+    )
 
 
-def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[EditVersion]) -> GateRecord:
+def _record(
+    case_id: str, kind: str, decision: Decision, edits: Sequence[EditVersion]
+) -> GateRecord:
     asked = {edit.id for edit in edits}
     matched = {edit.id: edit.record.edit.fact for edit in decision.matched}
-    wrong = next((candidate for candidate in decision.candidates if candidate.edit.id not in asked), None)
+    wrong = next(
+        (candidate for candidate in decision.candidates if candidate.edit.id not in asked), None
+    )
     false = tuple(fact for i, fact in matched.items() if i not in asked)
     own = max((c.probability for c in decision.candidates if c.edit.id in asked), default=0.0)
     asks, fires = edits[0].record.edit.fact if edits else None, asked <= matched.keys()
-    nearest, probability = (wrong.edit.record.edit.fact, wrong.probability) if wrong else (None, 0.0)
+    nearest, probability = (
+        (wrong.edit.record.edit.fact, wrong.probability) if wrong else (None, 0.0)
+    )
     return GateRecord(case_id, kind, decision.query, asks, fires, false, own, nearest, probability)

@@ -36,7 +36,9 @@ class ReportState(StrEnum):
     SAMPLE = "sample"  # an answer that a gateway kept, of which nobody has said that it is wrong
 
 
-_CLOSED = {state: number for number, state in enumerate(ReportState)}  # a state in the column `closed`
+_CLOSED = {
+    state: number for number, state in enumerate(ReportState)
+}  # a state in the column `closed`
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,14 @@ def add(store: EditStore, reports: Sequence[Report], author: str | None) -> Sequ
             oldest = "SELECT number FROM drike_reports WHERE closed > 0 ORDER BY closed DESC, number LIMIT %s"
             gone = store._run(f"DELETE FROM drike_reports WHERE number IN ({oldest})", [excess])  # noqa: S608
             if gone.rowcount < excess:
-                raise FullInboxError(f"the inbox holds {MOST_KEPT:,} reports: close some (drike edits inbox --close)")
+                raise FullInboxError(
+                    f"the inbox holds {MOST_KEPT:,} reports: close some (drike edits inbox --close)"
+                )
         numbered = enumerate(reports, last + 1)
-        added = [replace(report, number=number, at=store._now(), author=author) for number, report in numbered]
+        added = [
+            replace(report, number=number, at=store._now(), author=author)
+            for number, report in numbered
+        ]
         for report in added:
             store._insert("drike_reports", [(report.number, _CLOSED[report.state], _text(report))])
         store.save_setting(_COUNT, str(last + len(added)))
@@ -107,7 +114,12 @@ def report(store: EditStore, number: int) -> Report:
 
 
 def close(
-    store: EditStore, number: int, *, author: str | None = None, reason: str | None = None, edit: int | None = None
+    store: EditStore,
+    number: int,
+    *,
+    author: str | None = None,
+    reason: str | None = None,
+    edit: int | None = None,
 ) -> Report:
     """Close a report, with the reason or the edit that came of it. Raises StoreError, also if it is closed."""
     with store.transaction():
@@ -117,7 +129,10 @@ def close(
             raise StoreError(f"report {number} is closed already ({why}): choose an open one")
         if edit is None and not reason:
             raise StoreError("closing a report needs a reason, for its author: give one (--reason)")
-        return _changed(store, replace(known, state=ReportState.CLOSED, closed_by=author, reason=reason, edit=edit))
+        return _changed(
+            store,
+            replace(known, state=ReportState.CLOSED, closed_by=author, reason=reason, edit=edit),
+        )
 
 
 def keep_samples(store: EditStore, samples: Sequence[Report], most: int) -> None:
@@ -136,7 +151,11 @@ def forget_samples(store: EditStore) -> int:
     if store.setting(_COUNT) is None:
         return 0
     with store.transaction():
-        return int(store._run("DELETE FROM drike_reports WHERE closed = %s", [_CLOSED[ReportState.SAMPLE]]).rowcount)
+        return int(
+            store._run(
+                "DELETE FROM drike_reports WHERE closed = %s", [_CLOSED[ReportState.SAMPLE]]
+            ).rowcount
+        )
 
 
 def mark_wrong(store: EditStore, number: int, author: str | None = None) -> Report:
@@ -144,7 +163,9 @@ def mark_wrong(store: EditStore, number: int, author: str | None = None) -> Repo
     with store.transaction():
         known = report(store, number)
         if known.state is not ReportState.SAMPLE:
-            raise StoreError(f"report {number} is no sample: choose one that drike edits inbox --samples lists")
+            raise StoreError(
+                f"report {number} is no sample: choose one that drike edits inbox --samples lists"
+            )
         return _changed(store, replace(known, state=ReportState.OPEN, author=author, edit=None))
 
 
@@ -152,12 +173,17 @@ def _cleaned(value: Any) -> Any:
     """A text without control characters at its ends or inside, cut; any other value as it is."""
     if not isinstance(value, str):
         return value
-    kept = (c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else " " for c in value[: 4 * LONGEST])
+    kept = (
+        c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else " "
+        for c in value[: 4 * LONGEST]
+    )
     return "".join(kept).strip()[:LONGEST]
 
 
 def _text(report: Report) -> str:
-    new = {name: value for name, value in vars(report).items() if value != getattr(Report, name, None)}
+    new = {
+        name: value for name, value in vars(report).items() if value != getattr(Report, name, None)
+    }
     return json.dumps(new, ensure_ascii=False)
 
 
@@ -201,7 +227,9 @@ def _values(values: Mapping[str, Any]) -> Mapping[str, object]:
     if "input" in values and ("output" in values or "scores" in values):
         return _of_langfuse(values)
     if "traceId" in values:
-        raise ValueError("a score without its trace has no question: export the traces with their scores")
+        raise ValueError(
+            "a score without its trace has no question: export the traces with their scores"
+        )
     return {name: str(values[name]) for name in GIVEN if values.get(name) not in (None, "")}
 
 
@@ -222,14 +250,22 @@ def _of_open_webui(values: Mapping[str, Any]) -> Mapping[str, object]:
 
 def _of_langfuse(values: Mapping[str, Any]) -> Mapping[str, object]:
     given = _parsed(values.get("scores"))
-    scores = [score for score in given if isinstance(score, dict)] if isinstance(given, list) else []
+    scores = (
+        [score for score in given if isinstance(score, dict)] if isinstance(given, list) else []
+    )
     corrections = [score for score in scores if score.get("dataType") == "CORRECTION"]
-    rated = [score for score in scores if score not in corrections and isinstance(score.get("value"), int | float)]
+    rated = [
+        score
+        for score in scores
+        if score not in corrections and isinstance(score.get("value"), int | float)
+    ]
     bad = [score for score in rated if score["value"] <= 0]
     if not (corrections or bad):
         raise ValueError("no score of it is a correction, or 0 or less")
     last = corrections[-1] if corrections else {}
-    comment = "; ".join(str(score["comment"]) for score in (*corrections, *bad) if score.get("comment"))
+    comment = "; ".join(
+        str(score["comment"]) for score in (*corrections, *bad) if score.get("comment")
+    )
     return {
         "question": _said(_parsed(values["input"]), _QUESTIONS),
         "answer": _said(_parsed(values.get("output")), _ANSWERS),

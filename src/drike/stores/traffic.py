@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 from drike.stores.log import EditStore
 
-MODELS, OTHER = 50, "other"  # names of models that a day's counts tell apart, and what further ones are called
+MODELS, OTHER = (
+    50,
+    "other",
+)  # names of models that a day's counts tell apart, and what further ones are called
 _KEPT_DAYS = 400
 _ROWS = 500  # of a statement; databases bound its values
 _MADE = "counts"  # the setting of a store that has the table
@@ -46,7 +49,9 @@ def add(store: EditStore, counts: Counts) -> None:
                 store._run("DELETE FROM drike_counts WHERE day < %s", [oldest.isoformat()])
             for counted, number in counts.items():
                 if counted.day == day:
-                    model = counted.model if counted.model in known or len(known) < MODELS else OTHER
+                    model = (
+                        counted.model if counted.model in known or len(known) < MODELS else OTHER
+                    )
                     known |= {model} - {OTHER}
                     named[counted._replace(model=model)] += number
         ordered = sorted(named.items())

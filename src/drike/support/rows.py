@@ -53,11 +53,16 @@ class Row:
 
     def text(self, *path: str) -> str:
         """The text at `path`, stripped."""
-        return self._stripped(self._required(path, "a text", lambda value: isinstance(value, str)), path)
+        return self._stripped(
+            self._required(path, "a text", lambda value: isinstance(value, str)), path
+        )
 
     def texts(self, *path: str) -> tuple[str, ...]:
         """The texts of the list at `path`, stripped."""
-        return tuple(self._stripped(text, path) for text in self._required(path, "a list of texts", _is_list_of(str)))
+        return tuple(
+            self._stripped(text, path)
+            for text in self._required(path, "a list of texts", _is_list_of(str))
+        )
 
     def aliases(self, *path: str) -> tuple[str, ...]:
         """The texts at `path`, be it one, a list, or a list of lists of aliases; stripped, without blanks."""
@@ -75,12 +80,17 @@ class Row:
             return ()
         objects = self._required(path, "a list of objects", _is_list_of(dict))
         within = self.within + ".".join(path)
-        return tuple(Row(self.file, self.index, values, f"{within}[{i}].") for i, values in enumerate(objects))
+        return tuple(
+            Row(self.file, self.index, values, f"{within}[{i}].")
+            for i, values in enumerate(objects)
+        )
 
     def _required(self, path: Sequence[str], expected: str, fits: Callable[[object], bool]) -> Any:
         value = at(self.values, *path)
         if value is None or not fits(value):
-            raise self.wrong(".".join(path), "is missing" if value is None else f"must be {expected}")
+            raise self.wrong(
+                ".".join(path), "is missing" if value is None else f"must be {expected}"
+            )
         return value
 
     def _stripped(self, text: str, path: Sequence[str]) -> str:
@@ -89,7 +99,10 @@ class Row:
         if "\0" in text:
             raise self.wrong(".".join(path), "holds a NUL character")
         if len(text) > _LONGEST:
-            raise self.wrong(".".join(path), f"holds {len(text):,} characters, where at most {_LONGEST:,} are read")
+            raise self.wrong(
+                ".".join(path),
+                f"holds {len(text):,} characters, where at most {_LONGEST:,} are read",
+            )
         return text.strip()
 
 
@@ -117,7 +130,9 @@ class Cut:
 class ReadLog:
     """Collects, while files are read, the rows that are dropped or lack a probe, by what and reason, and the cuts."""
 
-    dropped: defaultdict[tuple[str, str], list[Row]] = field(default_factory=lambda: defaultdict(list))
+    dropped: defaultdict[tuple[str, str], list[Row]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     cuts: list[Cut] = field(default_factory=list)
 
 
@@ -171,14 +186,18 @@ def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
         raise DataError(f"{shown(name)} cannot be read ({error}); check the path") from None
 
 
-def rows_in(text: str, name: str, may_repeat: Callable[[str], bool] = lambda column: False) -> list[Row | DataError]:
+def rows_in(
+    text: str, name: str, may_repeat: Callable[[str], bool] = lambda column: False
+) -> list[Row | DataError]:
     """The rows of a file's text, as `scan_rows`. may_repeat: which columns of CSV, which then get a number."""
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise DataError(f"{name}, line {line} holds a NUL character; save the file as UTF-8 text")
     if not text.strip():
         raise DataError(f"{name} is empty; give a file with rows")
-    suffix = Path(name.partition("?")[0]).suffix.casefold()  # of a path, or of an address without its query
+    suffix = Path(
+        name.partition("?")[0]
+    ).suffix.casefold()  # of a path, or of an address without its query
     lines = _lines(text, name) if suffix == ".jsonl" else _json(text, name)
     if rows := list(_table(text, name, may_repeat) if suffix in (".csv", ".tsv") else lines):
         return rows
@@ -192,7 +211,9 @@ def _table(text: str, name: str, may_repeat: Callable[[str], bool]) -> Iterator[
     header, columns = list[str](), list[str]()
     index = 0
     try:
-        for index, row in enumerate(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), 1):
+        for index, row in enumerate(
+            csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), 1
+        ):
             cells = list(map(str.strip, row))
             while cells and not cells[-1]:
                 del cells[-1]
@@ -202,17 +223,27 @@ def _table(text: str, name: str, may_repeat: Callable[[str], bool]) -> Iterator[
                 header = cells
                 for cell in cells:
                     if cell in columns and not may_repeat(cell):
-                        raise DataError(f"{name} has the column {shown(cell)!r} twice; rename one of them")
+                        raise DataError(
+                            f"{name} has the column {shown(cell)!r} twice; rename one of them"
+                        )
                     numbered = (f"{cell}_{number}" for number in count(2))
-                    columns.append(next(column for column in chain([cell], numbered) if column not in columns))
+                    columns.append(
+                        next(column for column in chain([cell], numbered) if column not in columns)
+                    )
             elif len(cells) > len(columns):
                 remedy = f"put texts with {SEPARATORS[separator]} in quotes"
-                yield DataError(f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; {remedy}")
+                yield DataError(
+                    f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; {remedy}"
+                )
             else:
                 values = dict(zip_longest(columns, row[: len(columns)]))
-                yield Row(name, index, {column: value for column, value in values.items() if column})
+                yield Row(
+                    name, index, {column: value for column, value in values.items() if column}
+                )
     except csv.Error as error:
-        raise DataError(f"{name}, row {index + 1} is not valid CSV ({error}); correct its quotes") from None
+        raise DataError(
+            f"{name}, row {index + 1} is not valid CSV ({error}); correct its quotes"
+        ) from None
 
 
 def _lines(text: str, name: str) -> Iterator[Row | DataError]:
@@ -224,7 +255,9 @@ def _lines(text: str, name: str) -> Iterator[Row | DataError]:
             values, repeated = _parse(line)
             yield _row(values, name, index, repeated)
         except json.JSONDecodeError as error:
-            yield DataError(f"{place} is not valid JSON (column {error.colno}: {error.msg}); write one object a line")
+            yield DataError(
+                f"{place} is not valid JSON (column {error.colno}: {error.msg}); write one object a line"
+            )
         except (RecursionError, ValueError) as error:
             yield DataError(f"{place} is not usable JSON ({error}); correct the line or remove it")
 
@@ -238,33 +271,48 @@ def _json(text: str, name: str) -> Iterator[Row | DataError]:
         if first.startswith("{") and text[: error.pos].strip() == first.strip():
             return (yield from _lines(text, name))
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        raise DataError(f"{name} is not valid JSON ({where}); give a JSON file, or download it again") from None
-    except (RecursionError, ValueError) as error:  # nested thousands deep, or a number of thousands of digits
+        raise DataError(
+            f"{name} is not valid JSON ({where}); give a JSON file, or download it again"
+        ) from None
+    except (
+        RecursionError,
+        ValueError,
+    ) as error:  # nested thousands deep, or a number of thousands of digits
         raise DataError(f"{name} is not usable JSON ({error}); give a data set file") from None
     if not isinstance(loaded, list):
-        raise DataError(f"{name} holds a JSON {type(loaded).__name__}, not a list of rows; give a data set file")
+        raise DataError(
+            f"{name} holds a JSON {type(loaded).__name__}, not a list of rows; give a data set file"
+        )
     yield from (_row(values, name, index, repeated) for index, values in enumerate(loaded))
 
 
-def _row(values: object, name: str, index: int, repeated: Mapping[int, tuple[str, object]]) -> Row | DataError:
+def _row(
+    values: object, name: str, index: int, repeated: Mapping[int, tuple[str, object]]
+) -> Row | DataError:
     """A row of JSON; a list of objects (a group of records) becomes its single field."""
     parts = [values] if repeated else []
     for part in parts:  # which grows: every object and list of the row
         if id(part) in repeated:
             twice = shown(repeated[id(part)][0])
-            return DataError(f"{name}, row {index} has the key {twice!r} twice in one object; remove one of them")
+            return DataError(
+                f"{name}, row {index} has the key {twice!r} twice in one object; remove one of them"
+            )
         parts += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     if isinstance(values, list) and values and all(isinstance(record, dict) for record in values):
         values = {GROUP: values}
     if not isinstance(values, dict):
         kind = type(values).__name__
-        return DataError(f"{name}, row {index} is a {kind}, not an object with fields; give a file of a known form")
+        return DataError(
+            f"{name}, row {index} is a {kind}, not an object with fields; give a file of a known form"
+        )
     return Row(name, index, values)
 
 
 def _parse(text: str) -> tuple[Any, dict[int, tuple[str, object]]]:
     """Parse JSON; also returns a repeated key of each object that has one, by its identity."""
-    repeated: dict[int, tuple[str, object]] = {}  # with the object, so that no other one gets its id
+    repeated: dict[
+        int, tuple[str, object]
+    ] = {}  # with the object, so that no other one gets its id
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         values = dict(pairs)

@@ -29,7 +29,9 @@ _MOST_WORDS, _MOST_SIGNS = 3, 10  # of a phrase
 _ENGLISH, _JAPANESE = "en", "ja"
 SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _NAME = re.compile(r"(?<=[^\s.!?:\"“(])\s+[\"“'(]?(?=[^\W\d_])(\w[\w'’-]*)")
-_BEFORE_NOUN = re.compile(rf"\b(?:{'|'.join(sections('text/asking.txt')['before nouns'])})$", re.IGNORECASE)
+_BEFORE_NOUN = re.compile(
+    rf"\b(?:{'|'.join(sections('text/asking.txt')['before nouns'])})$", re.IGNORECASE
+)
 
 
 class _Language(NamedTuple):
@@ -44,7 +46,9 @@ class _Language(NamedTuple):
         known = self.phrases.get(phrase)
         if known is None and self.stems and " " not in phrase:
             sizes = _STEM[max(0, _STEM.start - len(phrase)) :]
-            known = next((self.stems[stem] for size in sizes if (stem := phrase[:size]) in self.stems), None)
+            known = next(
+                (self.stems[stem] for size in sizes if (stem := phrase[:size]) in self.stems), None
+            )
         return known
 
 
@@ -58,13 +62,21 @@ def glossed(text: str) -> str:
     said = [word for _, _, word in read if word != "it"]
     counts = Counter(code for word in said for code in _knowing(word))
     most = max(_languages(), key=lambda code: counts[code])
-    if counts[most] <= 2 * counts[_ENGLISH] or counts[most] < min(2, len(said)) or 2 * counts[most] < len(said):
+    if (
+        counts[most] <= 2 * counts[_ENGLISH]
+        or counts[most] < min(2, len(said))
+        or 2 * counts[most] < len(said)
+    ):
         return text
     language, done, pieces, i = _languages()[most], 0, list[str](), 0
     while i < len(read):
         for size in range(_MOST_WORDS, 0, -1):
             some = read[i : i + size]
-            english = language.english(" ".join(word for _, _, word in some)) if len(some) == size else None
+            english = (
+                language.english(" ".join(word for _, _, word in some))
+                if len(some) == size
+                else None
+            )
             if english is not None and (size > 1 or some[0][2] != "it"):
                 pieces += [text[done : some[0][0]], english]
                 done, i = some[-1][1], i + size - 1
@@ -75,7 +87,11 @@ def glossed(text: str) -> str:
 
 def _folded(word: str) -> str:
     word = word.lower()
-    return word if word.isascii() else _MARKS.sub("", unicodedata.normalize("NFKD", word)).translate(_PLAIN)
+    return (
+        word
+        if word.isascii()
+        else _MARKS.sub("", unicodedata.normalize("NFKD", word)).translate(_PLAIN)
+    )
 
 
 def _signs(text: str) -> Iterator[str]:
@@ -92,7 +108,11 @@ def _signs(text: str) -> Iterator[str]:
 def _knowing(word: str) -> tuple[str, ...]:
     """The languages that know a word."""
     stems, languages = {word[:size] for size in _STEM}, _languages().items()
-    return tuple(code for code, some in languages if word in some.words or not some.stems.keys().isdisjoint(stems))
+    return tuple(
+        code
+        for code, some in languages
+        if word in some.words or not some.stems.keys().isdisjoint(stems)
+    )
 
 
 @cache
@@ -130,9 +150,16 @@ def _right(word: str) -> str:
     known, by_part = _spellings()
     if word in known or content(word) < 1 or word in lists("common words"):
         return word
-    near = {right for part in shortened(word) for right in by_part.get(part, ()) if one_typo(word, right)}
+    near = {
+        right
+        for part in shortened(word)
+        for right in by_part.get(part, ())
+        if one_typo(word, right)
+    }
     near = {w for w in near if (w[0], w[-1]) == (word[0], word[-1])}
-    near = {w for w in near if sorted(w) == sorted(word) or len(word) != len(w) > _LEAST_WORD}  # no exchanged letter
+    near = {
+        w for w in near if sorted(w) == sorted(word) or len(word) != len(w) > _LEAST_WORD
+    }  # no exchanged letter
     return near.pop() if len(near) == 1 else word
 
 
@@ -140,7 +167,9 @@ def _right(word: str) -> str:
 def _spellings() -> tuple[frozenset[str], dict[str, list[str]]]:
     """The words of wordings and those of `spelling.txt`, and the longer of the former by each letter left out."""
     texts = (text for relation in built_in() for group in relation.groups for text in group)
-    wordings = {word for text in texts for word in re.findall(rf"[a-z]{{{_LEAST_WORD},}}", text.lower())}
+    wordings = {
+        word for text in texts for word in re.findall(rf"[a-z]{{{_LEAST_WORD},}}", text.lower())
+    }
     others = {word for line in _lines("spelling.txt") for word in line.split()}
     by_part = defaultdict[str, list[str]](list)
     for word in sorted(wordings):
@@ -153,12 +182,16 @@ def _spellings() -> tuple[frozenset[str], dict[str, list[str]]]:
 def patterns(kind: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     """Patterns of all phrases of a kind, in any case: with spaces around words, without, and with, behind no letter."""
     split = [line.partition(": ") for line in _lines("phrases.txt") if ": " in line]
-    phrases = {p.strip() for head, _, rest in split if head.split()[-1] == kind for p in rest.split("|")}
+    phrases = {
+        p.strip() for head, _, rest in split if head.split()[-1] == kind for p in rest.split("|")
+    }
     some: dict[bool, list[str]] = {False: [r"(?!)"], True: [r"(?!)"]}
     for phrase in sorted(phrases, key=len, reverse=True):
         some[SPACELESS.search(phrase) is not None].append(re.escape(phrase).replace(r"\ ", r"\s+"))
     spaced, spaceless = (f"(?:{'|'.join(phrases)})" for phrases in some.values())
-    plain, within = (re.compile(rf"{behind}{spaced}(?!\w)", re.IGNORECASE) for behind in ("", r"(?<![^\W_])"))
+    plain, within = (
+        re.compile(rf"{behind}{spaced}(?!\w)", re.IGNORECASE) for behind in ("", r"(?<![^\W_])")
+    )
     return plain, re.compile(spaceless), within
 
 

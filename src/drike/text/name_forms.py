@@ -9,11 +9,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drike.text.short_forms import NameMatch, in_other_languages, is_person, lists, plain_size, short_forms
+from drike.text.short_forms import (
+    NameMatch,
+    in_other_languages,
+    is_person,
+    lists,
+    plain_size,
+    short_forms,
+)
 from drike.text.words import MAX_NAME_PARTS, MODULUS, Fingerprints, Words, extended
 
 LONG_WORD, LONGEST_WORD = 5, 40  # letters; other words of names are not checked for typos
-WHOLE, WORD, LAST = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x27D4EB2F165667C5  # what a fingerprint is of
+WHOLE, WORD, LAST = (
+    0x9E3779B97F4A7C15,
+    0xC2B2AE3D27D4EB4F,
+    0x27D4EB2F165667C5,
+)  # what a fingerprint is of
 _LONG = 0x9FB21C651E98DF25  # a word that may be misspelt
 _PERSON, SHORTER = 0x165667B19E3779F9, 0x85EBCA6B27D4EB4F
 OF_KIND = {kind: i * 0x85EBCA77C2B2AE63 % MODULUS for i, kind in enumerate(NameMatch)}
@@ -38,7 +49,11 @@ class NameForms(NamedTuple):
                 continue
             forms._add(NameMatch.FULL, name.between(0, len(keys)), keys, folded)
             forms.parts.update([key ^ WORD for key in keys])
-            long = {w: k ^ _LONG for w, k in zip(folded, keys, strict=True) if LONG_WORD <= len(w) <= LONGEST_WORD}
+            long = {
+                w: k ^ _LONG
+                for w, k in zip(folded, keys, strict=True)
+                if LONG_WORD <= len(w) <= LONGEST_WORD
+            }
             forms.long.update(long)
             forms.parts.update(long.values())
             size = plain_size(name)
@@ -49,12 +64,17 @@ class NameForms(NamedTuple):
                 pair = (keys[at] + keys[size - 1]) * _PERSON % MODULUS ^ _PERSON
                 forms.names.add(pair ^ OF_KIND[NameMatch.PARTIAL])
                 forms.parts.add(pair)
-                if all(len(word) == 1 or word in lists("particles") for word in folded[at + 1 : size - 1]):
+                if all(
+                    len(word) == 1 or word in lists("particles")
+                    for word in folded[at + 1 : size - 1]
+                ):
                     forms.parts.add(pair ^ SHORTER)  # a text may add middle names
             for form in short_forms(name, folded):
                 begin, end = form.begin, form.end
                 if not form.prefix:
-                    forms._add(form.kind, name.between(begin, end), keys[begin:end], folded[begin:end])
+                    forms._add(
+                        form.kind, name.between(begin, end), keys[begin:end], folded[begin:end]
+                    )
                 elif begin < end:  # initials are looked for where the last name is
                     forms.names.add(extended(key_of(form.prefix), keys[begin]) ^ OF_KIND[form.kind])
                 else:
@@ -79,7 +99,9 @@ class NameForms(NamedTuple):
         if kind is not NameMatch.FULL:
             self.parts.add(whole ^ SHORTER)
         self.names.add(whole ^ OF_KIND[kind])
-        common = folded[0] in lists("common words") and all(word in lists("common words") for word in folded)
+        common = folded[0] in lists("common words") and all(
+            word in lists("common words") for word in folded
+        )
         short = len(text) < 3 and text < "\u2e80"  # two signs of Han are a whole name
         if common or short or " ".join(folded) in lists("homonyms"):
             self.written[text] = whole

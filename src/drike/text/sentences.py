@@ -10,12 +10,22 @@ Span = tuple[int, int]  # of characters
 
 PASSAGE = 200  # characters of a line that may be a passage of a document
 _SENTENCE = 300  # characters at most before a place in its sentence, and behind it
-_LONG, _LINES, LINE = 4_000, 8, 1_000  # of longer texts so many lines at either side of marks; longer lines in part
-_WINDOW, _BLOCKS, _QUESTIONS = 4_000, 8, 8  # characters in which a mark is looked for; how many; of questions in a line
+_LONG, _LINES, LINE = (
+    4_000,
+    8,
+    1_000,
+)  # of longer texts so many lines at either side of marks; longer lines in part
+_WINDOW, _BLOCKS, _QUESTIONS = (
+    4_000,
+    8,
+    8,
+)  # characters in which a mark is looked for; how many; of questions in a line
 
 _STOP = re.compile(r"[.!?…]\s|[。！？\n]")
 _BREAK = re.compile(r"(?:[!?…]+|\.)[\"'”’»)\]*_]*\s+|[。！？]\s*|\s(?=¿)")
-_ABBREVIATED = re.compile(rf"(?:\b(?:{'|'.join(sections('text/asking.txt')['abbreviations'])})|^\s*\d{{1,2}})$")
+_ABBREVIATED = re.compile(
+    rf"(?:\b(?:{'|'.join(sections('text/asking.txt')['abbreviations'])})|^\s*\d{{1,2}})$"
+)
 QUOTED = re.compile(
     r"\"[^\"\n]+\"|“[^“”\n]+”|„[^„“”\n]+[“”]|«[^«»\n]+»|「[^「」\n]+」|『[^『』\n]+』|(?<!\w)‘(?:[^‘’\n]|(?<=\w)’(?=\w))+’"
     r"|(?<!\w)'(?=\S)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"
@@ -48,7 +58,9 @@ def sentence_around(text: str, begin: int, end: int) -> Span:
     start = max(0, int(begin) - _SENTENCE)
     stops = [match.end() for match in _STOP.finditer(text, start, int(begin))]
     following = _STOP.search(text, int(end), int(end) + _SENTENCE)
-    return max(stops, default=start), following.end() if following else min(len(text), int(end) + _SENTENCE)
+    return max(stops, default=start), following.end() if following else min(
+        len(text), int(end) + _SENTENCE
+    )
 
 
 def ending(text: str) -> Span:
@@ -70,7 +82,13 @@ def blocks_of(text: str) -> tuple[list[Span], list[Span]]:
                 break
             kind, at = opening.lastgroup or "", opening.end()
             mark = opening[kind]
-            closing = f"</{mark}>" if kind in ("tag", "worked") else f"\n{mark}" if kind == "rule" else mark
+            closing = (
+                f"</{mark}>"
+                if kind in ("tag", "worked")
+                else f"\n{mark}"
+                if kind == "rule"
+                else mark
+            )
             found = text.find(closing, at) if closing not in unclosed else -1
             if found < 0:
                 unclosed.add(closing)
@@ -89,7 +107,10 @@ def lines_of(text: str, blocks: Iterable[Span]) -> Iterator[Span]:
     for start, stop in (*blocks, (len(text), len(text))):
         most = len(text) if len(text) <= _LONG else _LINES
         last, end, count = list[Span](), start, 0
-        while len(last) < (0 if most == len(text) else most) and (found := text.rfind("\n", at, max(at, end - 1))) >= 0:
+        while (
+            len(last) < (0 if most == len(text) else most)
+            and (found := text.rfind("\n", at, max(at, end - 1))) >= 0
+        ):
             last.append((found + 1, end))
             end = found + 1
         while at < end and count < most and (found := text.find("\n", at, end)) >= 0:
@@ -111,19 +132,27 @@ def sentences_of(text: str, line: Span) -> Iterator[Sentence]:
             marks.append(at - 1)
         while len(marks) < _QUESTIONS and (end := text.rfind("?", at or stop, end)) >= 0:
             marks.append(end)
-        spans = {sentence_around(text, at, at) for at in (start, *marks, max(start, len(text[:stop].rstrip()) - 1))}
+        spans = {
+            sentence_around(text, at, at)
+            for at in (start, *marks, max(start, len(text[:stop].rstrip()) - 1))
+        }
         for begin, end in sorted(spans):
             if max(start, begin) < min(stop, end):
                 yield Sentence(max(start, begin), min(stop, end), line)
                 start = min(stop, end)
         return
     # Quotations of some words without their stops, but for the last one.
-    plain = QUOTED.sub(lambda q: "x" * (len(q[0]) - 2) + q[0][-2:] if q[0].count(" ") > 1 else q[0], text[start:stop])
+    plain = QUOTED.sub(
+        lambda q: "x" * (len(q[0]) - 2) + q[0][-2:] if q[0].count(" ") > 1 else q[0],
+        text[start:stop],
+    )
     plain, at = _TAG.sub(lambda tag: " " * len(tag[0]), plain), 0
     for found in _BREAK.finditer(plain):
         begin, end = found.span()
         dot, following = plain[begin] == ".", plain[end : end + 1]
-        goes_on = (dot or plain[begin:end].rstrip()[-1:] in _CLOSING) and (following.islower() or following in "-–—")
+        goes_on = (dot or plain[begin:end].rstrip()[-1:] in _CLOSING) and (
+            following.islower() or following in "-–—"
+        )
         if goes_on or (dot and _ABBREVIATED.search(plain, max(0, begin - 8), begin)):
             continue
         if plain[at : found.end()].strip():

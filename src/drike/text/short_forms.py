@@ -18,7 +18,12 @@ _TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishe
 _BRACKET = re.compile(r"(.+) \(([^()]+)\)")
 _ACRONYM = re.compile(r"[A-Z][A-Z0-9&]{1,7}")
 _JOINED = re.compile(r"[A-Z]{2,3}")  # initials without points
-_OF_OTHERS = ("common words", "first names", "famous towns", "homonyms")  # lists of what names other things alone
+_OF_OTHERS = (
+    "common words",
+    "first names",
+    "famous towns",
+    "homonyms",
+)  # lists of what names other things alone
 _MOST_LEGAL_WORDS, _MOST_PERSON_WORDS = 4, 6
 
 
@@ -27,7 +32,9 @@ class NameMatch(StrEnum):
 
     FULL = "full"
     SHORT = "short"  # without a legal form, title or article; with initials, as an acronym, with an s at the end
-    PARTIAL = "partial"  # a person's first and last name, or a name without what is behind its comma
+    PARTIAL = (
+        "partial"  # a person's first and last name, or a name without what is behind its comma
+    )
     LAST = "last"  # a person's last name alone
     DEMONYM = "demonym"  # "French" for France
     TYPO = "typo"
@@ -53,14 +60,23 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
         return
     if 1 < size < len(folded):
         yield ShortForm(NameMatch.PARTIAL, "", 0, size)
-    if size < len(folded) and (match := _BRACKET.fullmatch(name.text)):  # with an acronym before or in it
+    if size < len(folded) and (
+        match := _BRACKET.fullmatch(name.text)
+    ):  # with an acronym before or in it
         for short, long in (match.groups(), match.group(2, 1)):
             initials = "".join(part[0] for part in re.split(r"[\s-]+", long) if part[:1].isupper())
             if _ACRONYM.fullmatch(short) and short == initials:
-                yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((0, size), (size, len(folded))))
+                yield from (
+                    ShortForm(NameMatch.SHORT, "", *some)
+                    for some in ((0, size), (size, len(folded)))
+                )
     begin, end = _kernel(name, folded, size)
     if begin < end and (begin, end) != (0, size):
-        kind = NameMatch.SHORT if begin == 0 or end - begin > 1 or folded[0] in lists("articles") else NameMatch.LAST
+        kind = (
+            NameMatch.SHORT
+            if begin == 0 or end - begin > 1 or folded[0] in lists("articles")
+            else NameMatch.LAST
+        )
         yield ShortForm(kind, "", begin, end)
         if begin and end < size:  # without one of both
             yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((begin, size), (0, end)))
@@ -68,7 +84,9 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
         yield from _of_person(name, folded, begin, end)
     yield from _of_thing(name, folded, begin, end)
     if size <= 4:
-        yield from (ShortForm(NameMatch.DEMONYM, of, 0, 0) for of in demonyms().get(" ".join(folded), ()))
+        yield from (
+            ShortForm(NameMatch.DEMONYM, of, 0, 0) for of in demonyms().get(" ".join(folded), ())
+        )
 
 
 def plain_size(name: Words) -> int:
@@ -80,8 +98,13 @@ def plain_size(name: Words) -> int:
 
 def is_person(name: Words, folded: Sequence[str], begin: int, end: int) -> bool:
     """Whether some words of a name may be a person's: six at most, in capitals, particles aside."""
-    some, particles = zip(name.begins[begin:end].tolist(), folded[begin:end], strict=True), lists("particles")
-    return end - begin <= _MOST_PERSON_WORDS and all(name.text[at].isupper() or word in particles for at, word in some)
+    some, particles = (
+        zip(name.begins[begin:end].tolist(), folded[begin:end], strict=True),
+        lists("particles"),
+    )
+    return end - begin <= _MOST_PERSON_WORDS and all(
+        name.text[at].isupper() or word in particles for at, word in some
+    )
 
 
 def _kernel(name: Words, folded: Sequence[str], size: int) -> tuple[int, int]:
@@ -89,7 +112,12 @@ def _kernel(name: Words, folded: Sequence[str], size: int) -> tuple[int, int]:
     begin, end = 0, size
     while begin + 1 < end and folded[begin] in lists("titles"):
         begin += 1
-    if not begin and size > 1 and folded[0] in lists("articles") and name.text[name.begins[1]].isupper():
+    if (
+        not begin
+        and size > 1
+        and folded[0] in lists("articles")
+        and name.text[name.begins[1]].isupper()
+    ):
         begin = 1
     while end - begin > 1 and folded[end - 1] in _last_of_legal_forms():
         for count in range(min(_MOST_LEGAL_WORDS, end - begin - 1), 0, -1):
@@ -99,7 +127,9 @@ def _kernel(name: Words, folded: Sequence[str], size: int) -> tuple[int, int]:
                 break
         else:
             break
-    nothing = end - begin == 1 and (len(folded[begin]) == 1 or folded[begin] in lists("question words"))
+    nothing = end - begin == 1 and (
+        len(folded[begin]) == 1 or folded[begin] in lists("question words")
+    )
     return (0, size) if nothing else (begin, end)
 
 
@@ -108,14 +138,22 @@ def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iter
         end -= 1
         yield ShortForm(NameMatch.PARTIAL, "", begin, end)
     last, no_last_names = folded[end - 1], ("common words", "after", "legal forms")
-    if len(last) < 3 or folded[begin] in lists("before") or any(last in lists(other) for other in no_last_names):
+    if (
+        len(last) < 3
+        or folded[begin] in lists("before")
+        or any(last in lists(other) for other in no_last_names)
+    ):
         return
     joined = end - begin == 2 and name.text[name.ends[begin] : name.begins[begin + 1]] == "-"
-    if joined and folded[begin] not in lists("particles"):  # Brandenburg-Prussia is no person, Al-Khwarizmi is
+    if joined and folded[begin] not in lists(
+        "particles"
+    ):  # Brandenburg-Prussia is no person, Al-Khwarizmi is
         return
     yield ShortForm(NameMatch.LAST, "", end - 1, end)
     first = [i for i in range(begin, end - 1) if folded[i] not in lists("particles")]
-    if end - begin > 2 and (folded[end - 2].endswith("ez") or folded[end - 2] in lists("spanish surnames")):
+    if end - begin > 2 and (
+        folded[end - 2].endswith("ez") or folded[end - 2] in lists("spanish surnames")
+    ):
         yield from (ShortForm(NameMatch.LAST, "", end - 2, stop) for stop in (end - 1, end))
         first = first[:-1]
     if not first or _JOINED.fullmatch(name.between(first[0], first[0] + 1)):
@@ -138,7 +176,9 @@ def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Itera
     while end < len(name) and last - begin > 1 and folded[last - 1] in lists("trades"):
         last -= 1
     thing = end - begin == 2 and folded[end - 1] in lists("things")
-    if folded[end - 1] in lists("rules") or (thing and not any(folded[begin] in lists(of) for of in _OF_OTHERS)):
+    if folded[end - 1] in lists("rules") or (
+        thing and not any(folded[begin] in lists(of) for of in _OF_OTHERS)
+    ):
         last = end - 1
     if begin < last < end:
         yield ShortForm(NameMatch.PARTIAL, "", begin, last)
@@ -161,7 +201,8 @@ def demonyms() -> dict[str, tuple[str, ...]]:
     """The adjectives and nouns for what is of a country, by the country's names as words are compared."""
     found = {}
     for countries, of in (
-        [part.split(",") for part in line.split(":")] for line in sections("text/names.txt")["countries"]
+        [part.split(",") for part in line.split(":")]
+        for line in sections("text/names.txt")["countries"]
     ):
         plurals = (f"{d.strip()}s" for d in of if not d.endswith(("h", "s", "e", "hman", "hmen")))
         names = (*(d.strip() for d in of), *plurals)
@@ -173,7 +214,9 @@ def demonyms() -> dict[str, tuple[str, ...]]:
 def in_other_languages() -> dict[str, tuple[str, ...]]:
     """What places, people and things are called in other languages, by their English names."""
     found = defaultdict[str, list[str]](list)
-    for names, others in (line.split(": ") for line in sections("text/names.txt")["in other languages"]):
+    for names, others in (
+        line.split(": ") for line in sections("text/names.txt")["in other languages"]
+    ):
         for name in names.split(", "):
             found[" ".join(words(name))] += others.split(", ")
     return {name: tuple(others) for name, others in found.items()}

@@ -5,8 +5,14 @@ from collections.abc import Collection
 from drike.text.short_forms import demonyms, lists
 from drike.text.words import Words
 
-_STOPS, _AROUND = frozenset(".!?:;\n…•"), 6  # what ends a sentence; words on each side that say how a text is written
-_ASKED, QUESTION_WORDS = 8, frozenset(("who", "whom", "whose", "what", "which", "where", "when", "how"))
+_STOPS, _AROUND = (
+    frozenset(".!?:;\n…•"),
+    6,
+)  # what ends a sentence; words on each side that say how a text is written
+_ASKED, QUESTION_WORDS = (
+    8,
+    frozenset(("who", "whom", "whose", "what", "which", "where", "when", "how")),
+)
 _LISTED, _OF = ("and", "or", "und", "y", "et"), ("of", "de", "di")
 _FORMAL = 7  # words before a country that may belong to its formal name
 _BEFORE_NAMES = ("about", "for", "from", "in", "of", "to", "with")
@@ -23,7 +29,12 @@ def continued(words: Words, begin: int, end: int) -> bool:
 
     if end < len(words) and adjoins(end - 1) and names(end):
         return True
-    if begin > 1 and words.folded(begin - 1, begin) == ["of"] and adjoins(begin - 1) and adjoins(begin - 2):
+    if (
+        begin > 1
+        and words.folded(begin - 1, begin) == ["of"]
+        and adjoins(begin - 1)
+        and adjoins(begin - 2)
+    ):
         begin -= 1
     return begin > 1 and adjoins(begin - 1) and names(begin - 1)
 
@@ -46,7 +57,9 @@ def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
 
 def _goes_on(words: Words, begin: int, end: int) -> bool:
     """Whether a question for a name writes the word behind a name with a capital, too: "Who wrote Dune Messiah?"."""
-    if end >= len(words) or not (_spaced(words, end - 1) and _capital(words, begin) and _capital(words, end)):
+    if end >= len(words) or not (
+        _spaced(words, end - 1) and _capital(words, begin) and _capital(words, end)
+    ):
         return False
     behind, before = words.between(end, end + 1), words.folded(max(0, begin - _ASKED), begin)
     named = behind[1:].islower() and behind.casefold() not in lists("common words")
@@ -64,23 +77,38 @@ def _belongs_to_before(words: Words, begin: int, lower: bool) -> bool:
 
 def _last_name(words: Words, begin: int, end: int) -> bool:
     """Whether the word behind a first name is a last name, as far as one can tell: "Jordan Peterson"."""
-    if begin and words.folded(begin - 1, begin)[0] in _BEFORE_NAMES:  # "is the capital of Jordan Amman?"
+    if (
+        begin and words.folded(begin - 1, begin)[0] in _BEFORE_NAMES
+    ):  # "is the capital of Jordan Amman?"
         return False
     [other] = words.folded(end, end + 1)
-    return other.isalpha() and len(other) > 2 and other not in lists("common words") and not _titled(words, begin, end)
+    return (
+        other.isalpha()
+        and len(other) > 2
+        and other not in lists("common words")
+        and not _titled(words, begin, end)
+    )
 
 
 def cased(words: Words, begin: int, end: int, stored: Collection[str]) -> bool:
     """Whether a name is written as one that is stored, and not only because all has capitals at its place."""
     surface = words.between(begin, end)
-    if any(map(str.islower, stored)) or (end - begin > 1 and any(name[1:].islower() for name in stored)):
+    if any(map(str.islower, stored)) or (
+        end - begin > 1 and any(name[1:].islower() for name in stored)
+    ):
         return True
-    if surface not in stored and end - begin > 1 and words.folded(begin, begin + 1)[0] in lists("articles"):
+    if (
+        surface not in stored
+        and end - begin > 1
+        and words.folded(begin, begin + 1)[0] in lists("articles")
+    ):
         surface = f"{surface[0].upper()}{surface[1:]}"
     if surface not in stored or _titled(words, begin, end):
         return False
     if len(surface) == 1 or surface[1:].islower():
-        return not _starts(words, begin) and words.folded(begin - 1, begin)[0] not in lists("german articles")
+        return not _starts(words, begin) and words.folded(begin - 1, begin)[0] not in lists(
+            "german articles"
+        )
     return True
 
 
@@ -100,7 +128,11 @@ def _first_name(words: Words, i: int, lower: bool, last: bool) -> bool:
     if word in lists("first names"):
         return lower or _capital(words, i)
     last = last and _capital(words, i) and not _starts(words, i)
-    return last and not any(word in lists(known) for known in ("titles", "common words")) and not _titled(words, i)
+    return (
+        last
+        and not any(word in lists(known) for known in ("titles", "common words"))
+        and not _titled(words, i)
+    )
 
 
 def other_place(words: Words, begin: int, end: int) -> bool:
@@ -146,7 +178,9 @@ def _other_state(words: Words, begin: int, own: str) -> bool:
     if not (first and _capital(words, first - 1) and _spaced(words, first - 1)):
         return False
     [further] = words.folded(first - 1, first)
-    return further not in lists("articles") and not (_starts(words, first - 1) and further in lists("common words"))
+    return further not in lists("articles") and not (
+        _starts(words, first - 1) and further in lists("common words")
+    )
 
 
 def _titled(words: Words, begin: int, end: int | None = None) -> bool:

@@ -29,22 +29,31 @@ Places = NDArray[np.int64]
 
 MODULUS = 1 << 64
 MAX_NAME, MAX_NAME_WORDS = 200, 12  # characters and words of a name
-_SIGNS_OF_WORD = 4  # so many signs of a script without spaces count as a word where words are counted
+_SIGNS_OF_WORD = (
+    4  # so many signs of a script without spaces count as a word where words are counted
+)
 MAX_NAME_PARTS = MAX_NAME_WORDS * _SIGNS_OF_WORD
 
 _BLOCK = 1 << 16  # characters at once, so that the arrays stay in a processor's cache
-_INNER, NEVER = 255, 254  # of `Words.least`, where no name begins: inside a Korean word, inside another one
+_INNER, NEVER = (
+    255,
+    254,
+)  # of `Words.least`, where no name begins: inside a Korean word, inside another one
 _MOST_PARTICLES = 4  # behind a name
 _FEW = 8  # texts that are read one by one, as they may be known
 _SHORT = 300  # characters of a text whose words are kept
-_MOST_MARKS = regex.compile(r"(\p{M}{30})\p{M}+")  # more on a letter are no text; composing n takes n^2 steps
+_MOST_MARKS = regex.compile(
+    r"(\p{M}{30})\p{M}+"
+)  # more on a letter are no text; composing n takes n^2 steps
 
 _FUNCTION_WORDS = (
     "的是在和与與及跟同或对對于於从從到由向往被把给給让讓问問说說讲講谈談有了着过過去来來为為以比离離距住访訪找叫称稱即如像关關将將用因至自"
     "当當请請我你他她它这這那哪谁誰何其某每各该該本此前后後现現位座个個名家はがをにへとでのもやか"
 )
 _ASCII_WORD = re.compile("[a-z0-9_]+[+#]*")
-_PLAIN_RUN = regex.compile("[A-Za-z0-9]+")  # of the ASCII letters of a word, which compare as they are in lower case
+_PLAIN_RUN = regex.compile(
+    "[A-Za-z0-9]+"
+)  # of the ASCII letters of a word, which compare as they are in lower case
 _SPACELESS = r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _OPTIONAL = (  # diacritics, points of Hebrew and Arabic, tatweel, signs of format and variation
     r"[\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8"
@@ -66,10 +75,14 @@ _KINDS = {  # of characters, in the order in which they are tried
     "gap": r"(?s:.)",
 }
 _KIND = regex.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
-_NUMBER = {kind: number for number, kind in enumerate(_KINDS, 1)}  # 0 is for characters that were not looked up
+_NUMBER = {
+    kind: number for number, kind in enumerate(_KINDS, 1)
+}  # 0 is for characters that were not looked up
 _SIGNS = ("function", "han", "hiragana", "leading", "link", "following", "spaceless", "hangul")
 _JOINED = ("mark", "suffix", "following", "link")  # to what stands before
-_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})
+_LETTERS = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
+)
 _DROPPED = regex.compile(rf"{_OPTIONAL}|[^\p{{L}}\p{{N}}\p{{M}}_+#]")
 _PARTICLES = (  # of Korean, which follow a name without a space, up to four of them
     "에게서 입니다 인가요 에서 에게 한테 께서 으로 이나 이란 라는 이라 까지 부터 보다 처럼 마다 조차 밖에 이다 이고"
@@ -108,14 +121,19 @@ def _table(rule: Callable[[str, str], int]) -> NDArray[np.uint8]:
 _LEAST = _table(_least)
 _BEGINS, _ENDS = 1, 2  # of the table for places in a text: a word begins there, and ends there
 _PLACES = _table(
-    lambda before, now: _breaks(before, now) * (_BEGINS * (now not in ("gap", "suffix")) + _ENDS * (before != "gap"))
+    lambda before, now: (
+        _breaks(before, now)
+        * (_BEGINS * (now not in ("gap", "suffix")) + _ENDS * (before != "gap"))
+    )
 ).tobytes()
 _SIGN_NUMBERS = frozenset(_NUMBER[kind] for kind in _SIGNS)
 _BASE = secrets.randbits(64) | 1
 _INVERSE = pow(_BASE, -1, MODULUS)
 _HALF, _MIXER = np.uint64(32), np.uint64(secrets.randbits(64) | 1)
 _SALT = secrets.randbits(64) | 1
-NEXT = np.uint64(secrets.randbits(64) | 1)  # the fingerprint of some words, times this, plus that of one more
+NEXT = np.uint64(
+    secrets.randbits(64) | 1
+)  # the fingerprint of some words, times this, plus that of one more
 
 # By code point, filled when a character is first met: its kind, and what it adds to the fingerprint of its word, which
 # is the sum of the letters times powers of the base.
@@ -173,7 +191,14 @@ class Words:
         all = _words("\n".join(texts))
         bounds = np.searchsorted(all.begins, starts).tolist()
         return [
-            cls(text, all.begins[i:j] - start, all.ends[i:j] - start, all.keys[i:j], all.least[i:j], all.last[i:j])
+            cls(
+                text,
+                all.begins[i:j] - start,
+                all.ends[i:j] - start,
+                all.keys[i:j],
+                all.least[i:j],
+                all.last[i:j],
+            )
             for text, start, i, j in zip(texts, starts.tolist(), bounds, bounds[1:], strict=False)
         ]
 
@@ -182,7 +207,10 @@ class Words:
 
     def folded(self, begin: int = 0, end: int | None = None) -> list[str]:
         """Some of the words as they are compared."""
-        text, bounds = self.text, zip(self.begins[begin:end].tolist(), self.ends[begin:end].tolist(), strict=True)
+        text, bounds = (
+            self.text,
+            zip(self.begins[begin:end].tolist(), self.ends[begin:end].tolist(), strict=True),
+        )
         plain = text.isascii()
         return [text[i:j].lower() if plain else text[i:j].translate(_FOLDS) for i, j in bounds]
 
@@ -201,7 +229,9 @@ class Words:
                 at += 8 * size - 1
             at += 1
 
-    def replaced(self, others: Mapping[tuple[int, int], str], start: int = 0, stop: int | None = None) -> str:
+    def replaced(
+        self, others: Mapping[tuple[int, int], str], start: int = 0, stop: int | None = None
+    ) -> str:
         """The text, or a part of it by characters, with others for the spans of its words that are in it, in order."""
         pieces, at, stop = [], start, len(self.text) if stop is None else stop
         for (begin, end), other in others.items():
@@ -238,7 +268,9 @@ def words(text: str) -> list[str]:
 def mentions(text: str, name: str) -> bool:
     """Whether a text names something in whole words, however they are written: "Tirana" does not name "Iran"."""
     plain = text.isascii() and name.isascii() and name[:1].isalnum() and name[-1:].isalnum()
-    if plain and f" {name} " in f" {text} ":  # as most edits name their subjects; the rest takes ten times as long
+    if (
+        plain and f" {name} " in f" {text} "
+    ):  # as most edits name their subjects; the rest takes ten times as long
         return True
     if plain and (first := _PLAIN_RUN.match(name)) and first[0].lower() not in text.lower():
         return False
@@ -273,7 +305,9 @@ def contains(known: Fingerprints, wanted: Fingerprints) -> NDArray[np.bool_]:
     """Which of the wanted fingerprints are among the known ones, which are sorted."""
     if not len(known):
         return np.zeros(len(wanted), np.bool_)
-    found: NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, wanted), len(known) - 1)] == wanted
+    found: NDArray[np.bool_] = (
+        known[np.minimum(np.searchsorted(known, wanted), len(known) - 1)] == wanted
+    )
     return found
 
 
@@ -302,9 +336,13 @@ def _short(text: str) -> Words:
     if not text.isascii():
         return _words(text)
     found = [*_ASCII_WORD.finditer(text.lower())]  # takes a third of the time
-    begins, ends = (np.array([of(word) for word in found], np.int64) for of in (re.Match.start, re.Match.end))
+    begins, ends = (
+        np.array([of(word) for word in found], np.int64) for of in (re.Match.start, re.Match.end)
+    )
     keys = np.array([_key(word[0]) for word in found], np.uint64)
-    return Words(text, begins, ends, keys, np.ones(len(found), np.uint8), np.ones(len(found), np.bool_))
+    return Words(
+        text, begins, ends, keys, np.ones(len(found), np.uint8), np.ones(len(found), np.bool_)
+    )
 
 
 @lru_cache(maxsize=1 << 12)
@@ -364,7 +402,10 @@ def _scanned(block: str) -> tuple[Places, Places, Fingerprints, NDArray[np.uint8
     around = np.full(len(kinds) + 2, _NUMBER["gap"], np.uint8)
     around[1:-1] = kinds
     places = np.frombuffer((16 * around[:-1] + around[1:]).tobytes().translate(_PLACES), np.uint8)
-    begins, ends = np.flatnonzero((places & _BEGINS).view(np.bool_)), np.flatnonzero(places >= _ENDS)
+    begins, ends = (
+        np.flatnonzero((places & _BEGINS).view(np.bool_)),
+        np.flatnonzero(places >= _ENDS),
+    )
     if len(begins) < len(ends):  # a suffix without a word
         ends = ends[np.searchsorted(ends, begins, side="right")]
     sums = np.zeros(len(codes) + 1, np.uint64)

@@ -45,7 +45,11 @@ from drike.stores.moves import due
 from drike.stores.traffic import counts_since
 from drike.support.records import read
 
-_MAX_TRIALS, _TOKENS, _THOUGHTS = 16, 64, 2048  # at once; tokens of an answer, and of one with thoughts
+_MAX_TRIALS, _TOKENS, _THOUGHTS = (
+    16,
+    64,
+    2048,
+)  # at once; tokens of an answer, and of one with thoughts
 _UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED, _MAX_CANDIDATES, _MAX_DAYS = 500, 10, 36_600
 _PAGE = Path(__file__).parent / "page"  # static files that hold no data
@@ -61,7 +65,10 @@ _PAGE_HEADERS = {
 
 def application(admin: Admin) -> Starlette:
     """The admin application; its lifespan is also the gateway's."""
-    routes = [Route("/healthz", _json({"healthy": True}), methods=["GET"]), Route("/readyz", admin.ready)]
+    routes = [
+        Route("/healthz", _json({"healthy": True}), methods=["GET"]),
+        Route("/readyz", admin.ready),
+    ]
     routes.append(Route("/metrics", admin.counts))
     for name, kind in _PAGE_FILES.items():
         file = Response((_PAGE / name).read_bytes(), 200, _PAGE_HEADERS, f"text/{kind}")
@@ -76,7 +83,9 @@ def application(admin: Admin) -> Starlette:
         ("GET", "/fired", admin.matched), ("GET POST", "/mode", admin.mode), ("GET", "/health", admin.health),
         ("GET", "/calibration", admin.calibration),
     ):  # fmt: skip
-        routes.append(Route(f"/admin/v1{path}", partial(admin.of_tenant, endpoint), methods=methods.split()))
+        routes.append(
+            Route(f"/admin/v1{path}", partial(admin.of_tenant, endpoint), methods=methods.split())
+        )
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -87,7 +96,9 @@ def application(admin: Admin) -> Starlette:
         await admin.upstream.close()
 
     refused = (HTTPException, ClientDisconnect, RequestError, UpstreamError, DrikeError, ValueError)
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=dict.fromkeys(refused, _refusal))
+    return Starlette(
+        routes=routes, lifespan=lifespan, exception_handlers=dict.fromkeys(refused, _refusal)
+    )
 
 
 async def _refusal(request: Request, problem: Exception) -> Response:
@@ -120,11 +131,17 @@ class Admin:
     trials: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_TRIALS))
     _curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = field(default_factory=dict)
 
-    async def of_tenant(self, endpoint: Callable[[AdminCall], Awaitable[Json]], request: Request) -> Response:
+    async def of_tenant(
+        self, endpoint: Callable[[AdminCall], Awaitable[Json]], request: Request
+    ) -> Response:
         """What an endpoint answers, given the edits of the sender's tenant."""
         principal = permit(request, KeyRole.PROPOSE, self.keys)
         values = await read_values(request) if request.method == "POST" else {}
-        return _json(await endpoint(AdminCall(request, principal, await self.tenants.feed(principal.tenant), values)))
+        return _json(
+            await endpoint(
+                AdminCall(request, principal, await self.tenants.feed(principal.tenant), values)
+            )
+        )
 
     async def status(self, call: AdminCall) -> Json:
         """What the gateway is doing."""
@@ -141,10 +158,15 @@ class Admin:
         given, by = call.request.query_params, None
         if "due" in given:
             by = stamp(datetime.now(UTC) + timedelta(days=min(call.number("due", 0), _MAX_DAYS)))
-        wanted = Search(given.get("q", ""), given.get("status"), given.get("owner"), given.get("subject"), by)
+        wanted = Search(
+            given.get("q", ""), given.get("status"), given.get("owner"), given.get("subject"), by
+        )
         found = await in_daemon_thread(find, call.feed.snapshot, wanted)
         after, limit = call.number("after", 0), min(call.number("limit", 50), _MAX_LISTED)
-        return {"edits": [edit_json(edit, call.feed) for edit in found[after : after + limit]], "total": len(found)}
+        return {
+            "edits": [edit_json(edit, call.feed) for edit in found[after : after + limit]],
+            "total": len(found),
+        }
 
     async def versions(self, call: AdminCall) -> Json:
         """All versions of an edit, and who has approved what is proposed."""
@@ -172,33 +194,50 @@ class Admin:
     async def ask(self, call: AdminCall) -> Json:
         """Ask the upstream without and with the edits that match."""
         values = call.values
-        query, model, max_tokens = values.get("query"), values.get("model", "default"), values.get("max_tokens", 64)
+        query, model, max_tokens = (
+            values.get("query"),
+            values.get("model", "default"),
+            values.get("max_tokens", 64),
+        )
         if not isinstance(query, str) or not isinstance(model, str) or type(max_tokens) is not int:
             raise ValueError("query, model or max_tokens is missing, or is not of its type")
         if self.trials.locked():
-            raise RequestError(429, "busy", f"{_MAX_TRIALS} questions are being tried: try again in a second")
+            raise RequestError(
+                429, "busy", f"{_MAX_TRIALS} questions are being tried: try again in a second"
+            )
         chat = one_message(model, query, max_tokens=max_tokens)
         async with self.trials, while_connected(call.request.receive):
             decision, edited = await self.editor.trial(chat, call.feed)
             texts = [await self.answer(body) for body in dict.fromkeys((chat.body, edited))]
         sent = json.loads(edited)["messages"][-1]["content"]
-        return {"decision": _decision_json(decision, call.feed), "before": texts[0], "after": texts[-1], "sent": sent}
+        return {
+            "decision": _decision_json(decision, call.feed),
+            "before": texts[0],
+            "after": texts[-1],
+            "sent": sent,
+        }
 
     async def verify(self, call: AdminCall) -> Json:
         """Ask the upstream about an edit, a draft or a proposal, which is in force for these questions alone."""
         model = call.field("model", str) or "default"
         latest = (await in_daemon_thread(log.versions, call.feed.store, call.id))[-1]
-        latest = replace(latest, record=replace(latest.record, only=()))  # whatever requests it is for
+        latest = replace(
+            latest, record=replace(latest.record, only=())
+        )  # whatever requests it is for
         trial = await in_daemon_thread(call.feed.trying, [latest])
         outcomes = list[EditOutcome]()
         async with self.trials, while_connected(call.request.receive):
-            for question in (each for each in questions_about([latest], trial.index) if each.first is None):
+            for question in (
+                each for each in questions_about([latest], trial.index) if each.first is None
+            ):
                 chat = one_message(model, question.text, max_tokens=_TOKENS)
                 decision, body = await self.editor.trial(chat, trial)
                 unedited = None if question.kind.concerns else await self.answer(chat.body)
                 said, edits = await self.answer(body), tuple(map(named, decision.matched))
                 scope, stated = "fired" if edits else "abstained", question.edit.record.states(said)
-                outcomes.append(EditOutcome(question, said, stated, edits, scope, unedited=unedited))
+                outcomes.append(
+                    EditOutcome(question, said, stated, edits, scope, unedited=unedited)
+                )
         concerned, others = by_concern(outcomes)
         failed = [outcome for outcome in outcomes if outcome.problem]
         return {
@@ -212,7 +251,10 @@ class Admin:
         """The last decisions on requests."""
         feed, limit = call.feed, call.number("limit", 50)
         return {
-            name: [vars(one) | {"decision": _decision_json(one.decision, feed)} for one in list(last)[::-1][:limit]]
+            name: [
+                vars(one) | {"decision": _decision_json(one.decision, feed)}
+                for one in list(last)[::-1][:limit]
+            ]
             for name, last in (("fired", feed.matched), ("missed", feed.missed))
         }
 
@@ -222,23 +264,37 @@ class Admin:
         if call.request.method == "POST":
             call.require(KeyRole.APPROVE)
             if "mode" not in values or values.keys() - {"mode", "share", "reason"}:
-                raise ValueError("give mode (null takes a switch back), share and reason if you like, and nothing else")
-            new = read(Switch, {"share": 1.0, "reason": None, **values, "author": call.principal.author, "at": ""})
+                raise ValueError(
+                    "give mode (null takes a switch back), share and reason if you like, and nothing else"
+                )
+            new = read(
+                Switch,
+                {"share": 1.0, "reason": None, **values, "author": call.principal.author, "at": ""},
+            )
             if not 0 <= new.share <= 1:
                 raise ValueError("share must be between 0 and 1")
             await call.write(lambda store: switch(store, new))
         made = await in_daemon_thread(switches, feed.store)
-        status = {"mode": self.editor.mode_for(feed), "share": feed.switch.share, "started": self.editor.mode}
+        status = {
+            "mode": self.editor.mode_for(feed),
+            "share": feed.switch.share,
+            "started": self.editor.mode,
+        }
         return {**status, "switched": [asdict(each) for each in reversed(made)]}
 
     async def health(self, call: AdminCall) -> Json:
         """How edits fared in the answers of the last days, and what the requests in shadow say."""
-        feed, since = call.feed, datetime.now(UTC).date() - timedelta(days=min(max(call.number("days", 7), 1), 400) - 1)
+        feed, since = (
+            call.feed,
+            datetime.now(UTC).date() - timedelta(days=min(max(call.number("days", 7), 1), 400) - 1),
+        )
         await in_daemon_thread(feed.watch.flush, feed.store)
         counts = await in_daemon_thread(counts_since, feed.store, since)
         sentences, in_shadow = shadow_report(feed.snapshot, counts)
         fared = {"edits": health(feed.snapshot, counts), "shadow": in_shadow}
-        listed = {name: [edit.values for edit in edits[:_MAX_LISTED]] for name, edits in fared.items()}
+        listed = {
+            name: [edit.values for edit in edits[:_MAX_LISTED]] for name, edits in fared.items()
+        }
         return {**listed, "sentences": sentences, "problem": feed.watch.problem}
 
     async def calibration(self, call: AdminCall) -> Json:
@@ -253,7 +309,11 @@ class Admin:
     async def ready(self, request: Request) -> Response:
         """Whether requests of the default tenant would be answered."""
         problems = await self._problems(self.tenants.public_problems)
-        return _json({"ready": False, "problems": problems}, 503) if problems else _json({"ready": True})
+        return (
+            _json({"ready": False, "problems": problems}, 503)
+            if problems
+            else _json({"ready": True})
+        )
 
     async def counts(self, request: Request) -> Response:
         """All metrics."""
@@ -262,7 +322,11 @@ class Admin:
         self.metrics.edits.set(sum(len(feed.index.edits) for feed in feeds))
         self.metrics.proposed.set(sum(len(feed.snapshot.proposals) for feed in feeds))
         self.metrics.due.set(sum(len(due(feed.snapshot, now)) for feed in feeds))
-        return Response(generate_latest(self.metrics.registry), media_type="text/plain; version=0.0.4", headers=_UNKEPT)
+        return Response(
+            generate_latest(self.metrics.registry),
+            media_type="text/plain; version=0.0.4",
+            headers=_UNKEPT,
+        )
 
     async def _problems(self, of_edits: Sequence[str]) -> list[str]:
         return [*filter(None, (await self.upstream.problem(), file_shortage())), *of_edits]
@@ -272,10 +336,16 @@ class Admin:
         try:
             async with self.upstream.exchange(replace(TRIAL, body=body)) as reply:
                 answer = json.loads(await whole(reply))
-            if reply.status == 400 and (values := json.loads(body)).pop("max_tokens", None):  # a model that thinks
-                return await self.answer(json.dumps({**values, "max_completion_tokens": _THOUGHTS}).encode())
+            if reply.status == 400 and (values := json.loads(body)).pop(
+                "max_tokens", None
+            ):  # a model that thinks
+                return await self.answer(
+                    json.dumps({**values, "max_completion_tokens": _THOUGHTS}).encode()
+                )
             if reply.status != 200:
-                raise UpstreamError(f"the upstream refuses the question: {answer['error']['message']}")
+                raise UpstreamError(
+                    f"the upstream refuses the question: {answer['error']['message']}"
+                )
             return text_of({"choices": [answer["choices"][0]]})
         except (ValueError, LookupError, TypeError, RecursionError):
             raise UpstreamError("the upstream's answer is not in OpenAI's form") from None
@@ -292,10 +362,19 @@ def _json(value: object, status: int = 200) -> Response:
 
 def _decision_json(decision: Decision, feed: EditFeed) -> Json:
     candidates = [
-        {"edit": edit_json(candidate.edit, feed), "probability": candidate.probability, "name": candidate.name}
+        {
+            "edit": edit_json(candidate.edit, feed),
+            "probability": candidate.probability,
+            "name": candidate.name,
+        }
         | {"features": dict(candidate.features)}
         | ({"answer": candidate.answer} if candidate.answer else {})
         for candidate in decision.candidates[:_MAX_CANDIDATES]
     ]
     matched = [edit_json(edit, feed) for edit in decision.matched]
-    return {"query": decision.query, "fired": matched, "considered": candidates, "reason": decision.reason}
+    return {
+        "query": decision.query,
+        "fired": matched,
+        "considered": candidates,
+        "reason": decision.reason,
+    }

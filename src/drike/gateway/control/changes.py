@@ -32,7 +32,9 @@ _TEXTS = {"negatives": "negatives", "wordings": "paraphrases"}  # changes that a
 # Who may propose may add texts and change fields, too: for them these are proposals.
 _ROLES = {
     **dict.fromkeys(("propose", "change", *_TEXTS), KeyRole.PROPOSE),
-    **dict.fromkeys(("approve", "reject", "review", "retire", "rollback", "status"), KeyRole.APPROVE),
+    **dict.fromkeys(
+        ("approve", "reject", "review", "retire", "rollback", "status"), KeyRole.APPROVE
+    ),
 }
 _STATUSES = (Status.DRAFT, Status.SHADOW, Status.ACTIVE)
 
@@ -51,7 +53,9 @@ class AdminCall:
         """The edit that the path names. Raises RequestError for what no store uses as an id."""
         text = self.request.path_params["id"]
         if not (text.isascii() and text.isdecimal() and len(text) < 19):
-            raise RequestError(404, "no_such_edit", f"there is no edit {text:.40}: ids are whole numbers")
+            raise RequestError(
+                404, "no_such_edit", f"there is no edit {text:.40}: ids are whole numbers"
+            )
         return int(text)
 
     def number(self, name: str, default: int) -> int:
@@ -71,11 +75,15 @@ class AdminCall:
     def require(self, role: KeyRole) -> None:
         """Raise RequestError if the sender may not do what the role is for."""
         if not self.principal.role.includes(role):
-            raise RequestError(403, "forbidden", f"this needs a key for {role}: ask somebody who has one")
+            raise RequestError(
+                403, "forbidden", f"this needs a key for {role}: ask somebody who has one"
+            )
 
     async def write(self, make: Make) -> Json:
         """Make changes, all or none, and answer once they are in force; none if late or hung up. Raises StoreError."""
-        settled = threading.Lock()  # of the changes and what gives them up, the first to take it decides
+        settled = (
+            threading.Lock()
+        )  # of the changes and what gives them up, the first to take it decides
 
         def work() -> Sequence[EditVersion]:
             with self.feed.store.transaction():
@@ -98,7 +106,9 @@ class AdminCall:
 
     def late(self, outcome: str) -> UnavailableError:
         """The error of a store that is locked."""
-        return UnavailableError(f"{self.feed.store.name} did not answer within {SECONDS_FOR_STORE:g} s: {outcome}")
+        return UnavailableError(
+            f"{self.feed.store.name} did not answer within {SECONDS_FOR_STORE:g} s: {outcome}"
+        )
 
 
 async def add(call: AdminCall) -> Json:
@@ -112,7 +122,9 @@ async def add(call: AdminCall) -> Json:
     if not (record.status.in_use or record.status in (Status.DRAFT, Status.PROPOSED)):
         call.require(KeyRole.APPROVE)
     may = principal.role.includes(KeyRole.APPROVE)
-    return await call.write(lambda store: store.put(moves.entering(store, record, decides=may), supersede=supersede))
+    return await call.write(
+        lambda store: store.put(moves.entering(store, record, decides=may), supersede=supersede)
+    )
 
 
 async def change(call: AdminCall) -> Json:
@@ -121,13 +133,22 @@ async def change(call: AdminCall) -> Json:
     if name not in _ROLES:
         raise RequestError(404, "no_such_path", f"an edit has no {name}")
     call.require(_ROLES[name])
-    values, why = call.values, {"author": call.principal.author, "reason": call.field("reason", str)}
-    version, until, supersede = call.field("version", int), call.field("until", str), values.get("supersede") is True
+    values, why = (
+        call.values,
+        {"author": call.principal.author, "reason": call.field("reason", str)},
+    )
+    version, until, supersede = (
+        call.field("version", int),
+        call.field("until", str),
+        values.get("supersede") is True,
+    )
     into = None if values.get("into") is None else read(Status, values["into"])
     asked = values.get("propose") is True or not call.principal.role.includes(KeyRole.APPROVE)
     acts: Mapping[str, Make] = {
         "propose": lambda store: moves.propose(store, id, into=into, **why),
-        "approve": lambda store: moves.approve(store, id, version=version, supersede=supersede, **why),
+        "approve": lambda store: moves.approve(
+            store, id, version=version, supersede=supersede, **why
+        ),
         "reject": lambda store: moves.reject(store, id, version=version, **why),
         "review": lambda store: moves.review(store, id, until=until, **why),
         "retire": lambda store: log.retire(store, id, **why),
@@ -141,7 +162,9 @@ async def change(call: AdminCall) -> Json:
     elif name == "status":
         fields = {"status": read(Status, values.get("status", ""))}
         if fields["status"] not in _STATUSES:
-            raise ValueError(f"status is {', '.join(_STATUSES)}; for {fields['status']} there are other moves")
+            raise ValueError(
+                f"status is {', '.join(_STATUSES)}; for {fields['status']} there are other moves"
+            )
     elif (text := call.field("text", str)) is None:
         raise ValueError("text is missing")
 
@@ -149,7 +172,9 @@ async def change(call: AdminCall) -> Json:
         changes = dict(fields)
         if texts := _TEXTS.get(name):
             changes[texts] = (*getattr(moves.changeable(log.versions(store, id)), texts), text)
-        return moves.change(store, id, changes, propose=asked, version=version, supersede=supersede, **why)
+        return moves.change(
+            store, id, changes, propose=asked, version=version, supersede=supersede, **why
+        )
 
     return await call.write(make)
 
@@ -164,7 +189,10 @@ async def approvals(call: AdminCall) -> Json:
             raise ValueError(f"needed must be a number from 0 to {moves.MOST_APPROVALS}")
         await call.write(lambda store: log.require_approvals(store, number, call.principal.author))
     needed = await in_daemon_thread(log.required_approvals, store)
-    return {"needed": needed, "set": (await in_daemon_thread(store.history, log.APPROVALS_SET))[::-1]}
+    return {
+        "needed": needed,
+        "set": (await in_daemon_thread(store.history, log.APPROVALS_SET))[::-1],
+    }
 
 
 async def inbox(call: AdminCall) -> Json:
@@ -174,7 +202,10 @@ async def inbox(call: AdminCall) -> Json:
     def work() -> Json:
         found = reports.reports(call.feed.store, state)
         groups = drafting.grouped(found[: drafting.MOST_SHOWN], call.feed.index)
-        listed = [{"edit": g.edit and summary(g.edit), "reports": list(map(asdict, g.reports))} for g in groups]
+        listed = [
+            {"edit": g.edit and summary(g.edit), "reports": list(map(asdict, g.reports))}
+            for g in groups
+        ]
         return {"groups": listed, "total": len(found)}
 
     return await in_daemon_thread(work)
@@ -182,24 +213,32 @@ async def inbox(call: AdminCall) -> Json:
 
 async def report(call: AdminCall) -> Json:
     """A report."""
-    return asdict(await in_daemon_thread(reports.report, call.feed.store, call.request.path_params["number"]))
+    return asdict(
+        await in_daemon_thread(reports.report, call.feed.store, call.request.path_params["number"])
+    )
 
 
 async def draft(call: AdminCall) -> Json:
     """Draft an edit from reports of the same, and close them."""
     numbers, author = _numbers(call), call.principal.author
-    return await call.write(lambda store: drafting.draft(store, numbers, call.feed.index, author=author))
+    return await call.write(
+        lambda store: drafting.draft(store, numbers, call.feed.index, author=author)
+    )
 
 
 async def close(call: AdminCall) -> Json:
     """Close reports, all or none, for a reason."""
     reason, author = call.field("reason", str), call.principal.author
-    return await _for_each(call, lambda store, number: reports.close(store, number, author=author, reason=reason))
+    return await _for_each(
+        call, lambda store, number: reports.close(store, number, author=author, reason=reason)
+    )
 
 
 async def wrong(call: AdminCall) -> Json:
     """Make open reports of samples, all or none."""
-    return await _for_each(call, lambda store, number: reports.mark_wrong(store, number, call.principal.author))
+    return await _for_each(
+        call, lambda store, number: reports.mark_wrong(store, number, call.principal.author)
+    )
 
 
 async def _for_each(call: AdminCall, act: Callable[[EditStore, int], object]) -> Json:
@@ -215,19 +254,35 @@ async def _for_each(call: AdminCall, act: Callable[[EditStore, int], object]) ->
 def _numbers(call: AdminCall) -> list[int]:
     """The reports that a request names. Raises ValueError."""
     numbers = call.values.get("reports")
-    if not isinstance(numbers, list) or not numbers or any(type(number) is not int for number in numbers):
+    if (
+        not isinstance(numbers, list)
+        or not numbers
+        or any(type(number) is not int for number in numbers)
+    ):
         raise ValueError("reports must be a list of numbers of reports")
     return numbers
 
 
 def edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
     """A version of an edit and, as a feed knows it, whether it is in force, due for review, or to be changed."""
-    known: Json = {"id": edit.id, "version": edit.version, "created_at": edit.created_at, "number": edit.number}
+    known: Json = {
+        "id": edit.id,
+        "version": edit.version,
+        "created_at": edit.created_at,
+        "number": edit.number,
+    }
     known |= records.to_values(edit.record)
     if feed is None:
         return known
     proposal = feed.snapshot.proposals.get(edit.id)
     waiting = None if proposal in (None, edit) else edit_json(proposal)
     held = feed.index.edits.get(edit.id)
-    late = feed.snapshot.edits.get(edit.id) == edit and moves.is_due(edit.record, records.stamp(datetime.now(UTC)))
-    return {**known, "in_force": held is not None and held.version == edit.version, "due": late, "proposal": waiting}
+    late = feed.snapshot.edits.get(edit.id) == edit and moves.is_due(
+        edit.record, records.stamp(datetime.now(UTC))
+    )
+    return {
+        **known,
+        "in_force": held is not None and held.version == edit.version,
+        "due": late,
+        "proposal": waiting,
+    }

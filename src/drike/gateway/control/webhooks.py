@@ -29,13 +29,21 @@ from drike.support.records import parse, read
 
 SECRET = "DRIKE_NOTIFY_SECRET"  # noqa: S105 - the variable with the key of signatures
 _LOG = logging.getLogger(__name__)
-_SENT, _SENDER = "notified", "notifier"  # settings of a store: what was sent, and who sends until when
+_SENT, _SENDER = (
+    "notified",
+    "notifier",
+)  # settings of a store: what was sent, and who sends until when
 _INTERVAL, _LEASE, _TIMEOUT = 1.0, 30.0, 10.0  # seconds
-_LONGEST_PAUSE, _LOOKS_AT_TRAFFIC = 60.0, 300.0  # seconds: after failures, and between looks at counts and reviews
+_LONGEST_PAUSE, _LOOKS_AT_TRAFFIC = (
+    60.0,
+    300.0,
+)  # seconds: after failures, and between looks at counts and reviews
 _DAYS = 7  # of traffic
 _MOVES = {Move.PROPOSE: "proposed", Move.APPROVE: "approved"}
 
-Send = Callable[[bytes, Mapping[str, str]], None]  # a body and headers; raises OSError unless they were taken
+Send = Callable[
+    [bytes, Mapping[str, str]], None
+]  # a body and headers; raises OSError unless they were taken
 
 
 @dataclass(frozen=True)
@@ -59,10 +67,15 @@ class Event:
 
     def body(self, tenant: str) -> bytes:
         """The JSON that is sent."""
-        edit, names = self.edit, ("subject", "query", "target_new", "status", "author", "reason", "owner")
+        edit, names = (
+            self.edit,
+            ("subject", "query", "target_new", "status", "author", "reason", "owner"),
+        )
         about = {"id": edit.id, "version": edit.version, "at": edit.created_at}
         about |= {name: getattr(edit.record, name) for name in names}
-        return json.dumps({"event": self.name, "tenant": tenant, "edit": about, **self.more}).encode()
+        return json.dumps(
+            {"event": self.name, "tenant": tenant, "edit": about, **self.more}
+        ).encode()
 
 
 def _of_attention(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
@@ -123,9 +136,13 @@ class Notifier:
         changes = [change for change in changes if change.number > sent.change]
         for change in changes:
             move = change.record.move  # an approval is told once it puts an edit in use
-            if move is Move.PROPOSE or (move is Move.APPROVE and change.record.status is not Status.PROPOSED):
+            if move is Move.PROPOSE or (
+                move is Move.APPROVE and change.record.status is not Status.PROPOSED
+            ):
                 name, told = _MOVES[move], replace(sent, change=change.number)
-                sent = self._tell(tenant, store, Event(f"change-{change.number}", name, change, told))
+                sent = self._tell(
+                    tenant, store, Event(f"change-{change.number}", name, change, told)
+                )
         if time.monotonic() >= self._looked.get(tenant, 0.0):
             for event in _of_attention(store, edits, sent, self._clock()):
                 sent = self._tell(tenant, store, event)
@@ -135,11 +152,19 @@ class Notifier:
             store.save_setting(_SENT, text)
 
     def _tell(self, tenant: str, store: EditStore, event: Event) -> Sent:
-        if not self._may_send(store):  # a slow receiver must not end the time for which this gateway sends
+        if not self._may_send(
+            store
+        ):  # a slow receiver must not end the time for which this gateway sends
             raise StoreError(f"another gateway sends the events of {tenant} now")
         body, at = event.body(tenant), stamp(self._clock())
-        signature = hmac.new(self._secret.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
-        headers = {"x-drike-event": f"{tenant}-{event.id}", "x-drike-timestamp": at, "Content-Type": "application/json"}
+        signature = hmac.new(
+            self._secret.encode(), at.encode() + b"." + body, hashlib.sha256
+        ).hexdigest()
+        headers = {
+            "x-drike-event": f"{tenant}-{event.id}",
+            "x-drike-timestamp": at,
+            "Content-Type": "application/json",
+        }
         self._send(body, {**headers, "x-drike-signature": f"sha256={signature}"})
         store.save_setting(_SENT, json.dumps(asdict(event.sent)))
         return event.sent
@@ -148,7 +173,9 @@ class Notifier:
         """Whether this gateway sends the events of a store, for the next seconds."""
         now = time.time()
         holder, _, until = (store.setting(_SENDER) or "").partition(" ")
-        expired = not now <= float(until or 0) <= now + 2 * _LEASE  # later: a clock that was ahead has written it
+        expired = (
+            not now <= float(until or 0) <= now + 2 * _LEASE
+        )  # later: a clock that was ahead has written it
         if holder != self._token and not expired:
             return False
         if expired or float(until) < now + _LEASE / 2:
@@ -164,9 +191,13 @@ class Notifier:
             try:
                 self.send_new()
                 pause = _INTERVAL
-            except Exception as problem:  # of any kind: a receiver may answer anything, and is asked again
+            except (
+                Exception
+            ) as problem:  # of any kind: a receiver may answer anything, and is asked again
                 if pause == _INTERVAL:
-                    _LOG.warning("events about edits cannot be sent, and are tried again: %s", problem)
+                    _LOG.warning(
+                        "events about edits cannot be sent, and are tried again: %s", problem
+                    )
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
 
@@ -177,11 +208,17 @@ def webhook(address: str) -> tuple[Send, str]:
         if url.scheme not in ("http", "https") or not url.hostname or url.username or url.port == 0:
             raise ValueError
     except ValueError:
-        raise UsageError(f"--notify {address} is not an address: give it as https://host/path") from None
+        raise UsageError(
+            f"--notify {address} is not an address: give it as https://host/path"
+        ) from None
     if url.scheme == "http" and not is_loopback(url.hostname):
-        raise UsageError(f"http://{url.hostname} is not encrypted: let --notify be an https address")
+        raise UsageError(
+            f"http://{url.hostname} is not encrypted: let --notify be an https address"
+        )
     if (secret := key_in(SECRET)) is None:
-        raise UsageError(f"events are signed: set ${SECRET} to a secret that their receiver knows, too")
+        raise UsageError(
+            f"events are signed: set ${SECRET} to a secret that their receiver knows, too"
+        )
     opener = urllib.request.build_opener(_NoRedirects)
 
     def send(body: bytes, headers: Mapping[str, str]) -> None:

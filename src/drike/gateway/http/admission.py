@@ -38,25 +38,39 @@ def admit(scope: Scope, keys: Keys | None, limits: Limits, in_flight: int) -> Pr
     """
     path = bytes(scope["raw_path"])
     if in_flight > limits.at_once:
-        raise RequestError(429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second")
+        raise RequestError(
+            429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second"
+        )
     if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.headers:
-        raise RequestError(431, "headers_too_large", f"the headers have more than {limits.headers >> 10} KB")
+        raise RequestError(
+            431, "headers_too_large", f"the headers have more than {limits.headers >> 10} KB"
+        )
     if scope["method"] not in _METHODS:
-        raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
+        raise RequestError(
+            405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET"
+        )
     if not path.startswith(PREFIX + b"/") and path not in _OWN:
-        raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
+        raise RequestError(
+            404, "no_such_path", "there is nothing here: let the base URL end in /v1"
+        )
     if keys is None:
         _check_site(scope)
     principal = principal_of(scope, keys)
     if principal is None:
-        raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
+        raise RequestError(
+            401, "invalid_api_key", "the key is not one of this gateway's: send a valid one"
+        )
     action = scope["method"].encode() + b" " + path
     if path == FEEDBACK and scope["method"] != "POST":
         raise RequestError(405, "no_such_method", "reports are sent by POST")
     if not principal.role.includes(KeyRole.USE) and path != FEEDBACK:
         raise RequestError(403, "not_permitted", "this key is for reports of wrong answers alone")
-    if not (principal.role.includes(KeyRole.ADMIN) or path in WEBHOOKS or _FOR_ALL.fullmatch(action)):
-        raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
+    if not (
+        principal.role.includes(KeyRole.ADMIN) or path in WEBHOOKS or _FOR_ALL.fullmatch(action)
+    ):
+        raise RequestError(
+            403, "not_permitted", "files, batches and the like need a key with the role admin"
+        )
     return principal
 
 
@@ -70,10 +84,16 @@ def normal_path(path: bytes) -> bytes:
     text = unicodedata.normalize("NFKC", unquote(normal.decode("latin-1"))).casefold()
     parts = [part.strip(_IGNORED) for part in text.split("/")]
     if _AMBIGUOUS.search(text) or any(part in (".", "..") for part in parts):
-        raise RequestError(400, "bad_path", "the path has . or .. or %, \\ ; ? # or control characters: leave them out")
+        raise RequestError(
+            400,
+            "bad_path",
+            "the path has . or .. or %, \\ ; ? # or control characters: leave them out",
+        )
     read = "/" + "/".join(stripped for part in parts if (stripped := part.rstrip("." + _IGNORED)))
     if read in _READ and read.encode() != normal:
-        raise RequestError(400, "bad_path", f"the path could be read as {read}: write that, or another one")
+        raise RequestError(
+            400, "bad_path", f"the path could be read as {read}: write that, or another one"
+        )
     return normal
 
 
@@ -89,17 +109,25 @@ def permit(request: Request, role: KeyRole, keys: Keys | None) -> Principal:
     """The sender of a request to the admin port. Checks host, origin, content type and key. Raises RequestError."""
     host = request.headers.get("host", "")
     if keys is None and not is_loopback(request.url.hostname):
-        raise RequestError(403, "wrong_host", "without keys this port answers on localhost and 127.0.0.1 only")
+        raise RequestError(
+            403, "wrong_host", "without keys this port answers on localhost and 127.0.0.1 only"
+        )
     origin = request.headers.get("origin")
-    embedded = request.headers.get("sec-fetch-site") == "cross-site"  # as an image: such a GET has no Origin
+    embedded = (
+        request.headers.get("sec-fetch-site") == "cross-site"
+    )  # as an image: such a GET has no Origin
     if embedded or (origin and origin.partition("://")[2] != host):
         raise RequestError(403, "wrong_origin", "pages of other sites may not use this port")
-    if request.method == "POST" and not request.headers.get("content-type", "").startswith("application/json"):
+    if request.method == "POST" and not request.headers.get("content-type", "").startswith(
+        "application/json"
+    ):
         raise RequestError(415, "wrong_type", "send Content-Type: application/json")
     principal = principal_of(request.scope, keys)
     if principal is None or not principal.role.includes(role):
         status, code = (401, "invalid_api_key") if principal is None else (403, "forbidden")
-        raise RequestError(status, code, f"this needs a key for {role}: send it as Authorization: Bearer KEY")
+        raise RequestError(
+            status, code, f"this needs a key for {role}: send it as Authorization: Bearer KEY"
+        )
     return principal
 
 
@@ -116,7 +144,9 @@ def principal_of(scope: Scope, keys: Keys | None) -> Principal | None:
 def _check_site(scope: Scope) -> None:
     """Refuse pages of other sites, which could use the upstream's key, also where their name leads to this machine."""
     for header, prefix in (("origin", ""), ("host", "http://")):
-        for site in (value.decode("latin-1") for name, value in scope["headers"] if name == header.encode()):
+        for site in (
+            value.decode("latin-1") for name, value in scope["headers"] if name == header.encode()
+        ):
             host = None
             with suppress(ValueError):
                 host = urlsplit(prefix + site).hostname

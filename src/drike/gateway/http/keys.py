@@ -32,7 +32,9 @@ KEY = re.compile(r"drike-([0-9a-f]{8})-[\w-]{32}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _PERSON = re.compile(r"\w[\w .@-]{0,61}\w|\w")
 _SETTING, _REMEMBERED = "keys", "keys file"  # of a store: the keys; where their file was
-_OLD_FILE = Path("edits.keys.json")  # of a PostgreSQL store, in the working directory, before its database had them
+_OLD_FILE = Path(
+    "edits.keys.json"
+)  # of a PostgreSQL store, in the working directory, before its database had them
 _FILE_INTERVAL, _STORE_INTERVAL = 0.05, 0.25
 _SECONDS_TO_LOCK = 10.0
 _TICK = 1_000_000_000  # nanoseconds
@@ -116,10 +118,14 @@ class Keys:
                 if self.known:  # fail closed: without its file every key is unknown
                     raise KeysError(f"{self.path} is gone: restore it, or stop the gateway")
             elif version != self._version:
-                self.keys = read(_File, parse(version if isinstance(version, str) else self.path.read_bytes())).keys
+                self.keys = read(
+                    _File, parse(version if isinstance(version, str) else self.path.read_bytes())
+                ).keys
                 self._version, self.known = version, True
         except (OSError, ValueError) as problem:
-            raise KeysError(f"{self.path} is not a file of keys ({problem}): restore it from a copy") from None
+            raise KeysError(
+                f"{self.path} is not a file of keys ({problem}): restore it from a copy"
+            ) from None
 
     def principal(self, secret: str) -> Principal | None:
         """The holder of a key; None if it is none of these."""
@@ -133,14 +139,20 @@ class Keys:
     def add(self, tenant: str, role: KeyRole, name: str = "") -> str:
         """Make a key, and return it; only its hash is kept. Raises KeysError for an unusable tenant or name."""
         if not _NAME.fullmatch(tenant):
-            raise KeysError(f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63")
+            raise KeysError(
+                f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63"
+            )
         if name and (not _PERSON.fullmatch(name) or claimed_author(name, "") != f"{name} ()"):
-            raise KeysError(f"{name!r} cannot name a person: use letters, digits, spaces, . - _ and @, up to 63")
+            raise KeysError(
+                f"{name!r} cannot name a person: use letters, digits, spaces, . - _ and @, up to 63"
+            )
         id = secrets.token_hex(4)
         secret = f"drike-{id}-{secrets.token_urlsafe(24)}"
         digest = hashlib.sha256(secret.encode()).hexdigest()
         with self._held():
-            self._write([*self.keys, AccessKey(id, tenant, role, digest, stamp(datetime.now(UTC)), name)])
+            self._write(
+                [*self.keys, AccessKey(id, tenant, role, digest, stamp(datetime.now(UTC)), name)]
+            )
         return secret
 
     def revoke(self, id: str) -> AccessKey:
@@ -148,7 +160,9 @@ class Keys:
         with self._held():
             found = next((key for key in self.keys if key.id == id), None)
             if found is None:
-                raise KeysError(f"there is no key {id!r}: choose one that is listed (drike keys list)")
+                raise KeysError(
+                    f"there is no key {id!r}: choose one that is listed (drike keys list)"
+                )
             self._write([key for key in self.keys if key.id != id])
         return found
 
@@ -162,7 +176,11 @@ class Keys:
         """Keep others from changing the keys, which are read anew. Raises KeysError."""
         lock = self.path.with_name(f".{self.path.name}.lock")
         try:
-            with self._store.transaction() if self._store else FileLock(lock, _SECONDS_TO_LOCK, mode=0o600):
+            with (
+                self._store.transaction()
+                if self._store
+                else FileLock(lock, _SECONDS_TO_LOCK, mode=0o600)
+            ):
                 self._version = None
                 self.refresh()
                 yield
@@ -207,18 +225,25 @@ def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> 
             _refuse_lost(opened)
             if _OLD_FILE.is_file():
                 remedy = f"give it as --keys {_OLD_FILE}, or make keys there (drike keys add) and remove it"
-                raise KeysError(f"the keys of a PostgreSQL store are in its database, not in {_OLD_FILE}: {remedy}")
+                raise KeysError(
+                    f"the keys of a PostgreSQL store are in its database, not in {_OLD_FILE}: {remedy}"
+                )
         return None
     if path is None and (not Path(store).name or Path(store).is_dir()):
         raise KeysError(f"{store} is a folder: give the file of a store as --store")
     file = path or Path(store).with_suffix(".keys.json")
     if file.exists():
-        with suppress(StoreError), closing(open_store(store, create=False)) as opened:  # else nothing is remembered
+        with (
+            suppress(StoreError),
+            closing(open_store(store, create=False)) as opened,
+        ):  # else nothing is remembered
             if opened.setting(_REMEMBERED) is None:
                 opened.save_setting(_REMEMBERED, str(file.absolute()))
     elif not create:
         if path is not None:
-            raise KeysError(f"there is no file of keys at {path}: make one (drike keys add --keys {path})")
+            raise KeysError(
+                f"there is no file of keys at {path}: make one (drike keys add --keys {path})"
+            )
         if Path(store).is_file():
             with closing(open_store(store)) as opened:
                 _refuse_lost(opened)
@@ -228,4 +253,6 @@ def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> 
 
 def _refuse_lost(store: EditStore) -> None:
     if (path := store.setting(_REMEMBERED)) is not None:
-        raise KeysError(f"the file of keys {path} is gone: restore it, or make new keys (drike keys add)")
+        raise KeysError(
+            f"the file of keys {path} is gone: restore it, or make new keys (drike keys add)"
+        )

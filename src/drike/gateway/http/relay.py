@@ -15,7 +15,15 @@ from starlette.types import Receive, Scope, Send
 
 from drike.answers.statements import Stated
 from drike.edits.record import Status
-from drike.gateway.http.upstream import Headers, Reply, Upstream, UpstreamCall, UpstreamError, in_one, whole
+from drike.gateway.http.upstream import (
+    Headers,
+    Reply,
+    Upstream,
+    UpstreamCall,
+    UpstreamError,
+    in_one,
+    whole,
+)
 from drike.gateway.requests import EditedRequest, parse
 
 _MAX_DRAINED, _SECONDS_TO_DRAIN = 32 << 20, 2.0  # bytes of a refused body
@@ -54,7 +62,9 @@ ENDING = RequestError(503, "ending", "the gateway is being stopped: try again")
 async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
     """The body of a request. Raises RequestError for one that is too large or too slow, ClientDisconnect."""
     most = f"{limits.body >> 20} MB" if limits.body >> 20 else f"{limits.body >> 10} KB"
-    too_large = RequestError(413, "body_too_large", f"the body has more than {most}: send less at once")
+    too_large = RequestError(
+        413, "body_too_large", f"the body has more than {most}: send less at once"
+    )
     declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     if declared.isdigit() and int(declared) > limits.body:
         raise too_large
@@ -70,13 +80,17 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
                     return b"".join(parts)
             raise ClientDisconnect
     except TimeoutError:
-        raise RequestError(408, "too_slow", f"the body took more than {limits.seconds:g} s: send it again") from None
+        raise RequestError(
+            408, "too_slow", f"the body took more than {limits.seconds:g} s: send it again"
+        ) from None
 
 
 async def read_values(request: Request) -> dict[str, Any]:
     """The JSON object of a request to the admin port; {} without a body. Raises as `read_body`."""
     with suppress(ValueError):
-        if (values := parse(await read_body(request.scope, request.receive, _OF_ADMIN) or b"{}")) is not None:
+        if (
+            values := parse(await read_body(request.scope, request.receive, _OF_ADMIN) or b"{}")
+        ) is not None:
             return values
     raise RequestError(400, "bad_request", "the body is not a JSON object")
 
@@ -125,10 +139,15 @@ async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
     another answer is left incomplete, so that the connection is closed.
     """
     content_type = next((value for name, value in reply.headers if name == b"content-type"), b"")
-    events, ended = content_type.startswith(b"text/event-stream"), True  # ended: the last event is complete
+    events, ended = (
+        content_type.startswith(b"text/event-stream"),
+        True,
+    )  # ended: the last event is complete
     chunks = aiter(reply.chunks)
     first = b"" if events else await anext(chunks, b"")
-    await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers + more})
+    await send(
+        {"type": "http.response.start", "status": reply.status, "headers": reply.headers + more}
+    )
     try:
         if first:
             await _send_chunk(send, first)
@@ -158,7 +177,11 @@ async def send_error(send: Send, error: RequestError | UpstreamError, more: Head
 
 async def send_json(send: Send, status: int, body: bytes, more: Headers) -> None:
     """Answer with JSON."""
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *more]
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        *more,
+    ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({**_END, "body": body})
 
@@ -182,7 +205,10 @@ class PassingAnswer:
 
     def __init__(self, reply: Reply, slipped: Sequence[int] = ()) -> None:
         headers = {name: value.strip().lower() for name, value in reply.headers}
-        kind, plain = headers.get(b"content-type", b""), headers.get(b"content-encoding", b"identity") == b"identity"
+        kind, plain = (
+            headers.get(b"content-type", b""),
+            headers.get(b"content-encoding", b"identity") == b"identity",
+        )
         self._streams = kind.startswith(b"text/event-stream")
         self._readable = reply.status == 200 and plain and (self._streams or b"json" in kind)
         self._raw: list[bytes] = []
@@ -223,12 +249,18 @@ class PassingAnswer:
 
     def _read(self) -> None:
         raw = b"".join(self._raw)
-        whole = max((place + len(end) for end in _EVENT_ENDS if (place := raw.rfind(end)) >= 0), default=0)
+        whole = max(
+            (place + len(end) for end in _EVENT_ENDS if (place := raw.rfind(end)) >= 0), default=0
+        )
         lines = raw[:whole].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
         events = (event.split("\n") for event in lines.split("\n\n") if event)
-        self._text += "".join([_said("\n".join(s[5:] for s in event if s.startswith("data:"))) for event in events])
+        self._text += "".join(
+            [_said("\n".join(s[5:] for s in event if s.startswith("data:"))) for event in events]
+        )
         self._raw, self._size = [raw[whole:]], len(raw) - whole
-        self._due = 2 * self._size + _BATCH  # so that a long event is not gone through with each of its chunks
+        self._due = (
+            2 * self._size + _BATCH
+        )  # so that a long event is not gone through with each of its chunks
 
 
 async def answered(
@@ -240,12 +272,19 @@ async def answered(
     answer, raw = PassingAnswer(reply), await whole(reply)
     answer.take(raw)
     answer.complete = True
-    active, text = [edit for edit in edited.asked if edit.record.status is Status.ACTIVE], answer.text()
+    active, text = (
+        [edit for edit in edited.asked if edit.record.status is Status.ACTIVE],
+        answer.text(),
+    )
     slipped = [edit.id for edit in active if text and edit.record.states(text) is Stated.OLD]
     if slipped:
         with suppress(UpstreamError, TimeoutError):
-            headers = [header for header in call.headers if header[0] != b"idempotency-key"]  # it is for the first body
-            async with upstream.exchange(replace(call, headers=headers, body=await edited.again())) as second:
+            headers = [
+                header for header in call.headers if header[0] != b"idempotency-key"
+            ]  # it is for the first body
+            async with upstream.exchange(
+                replace(call, headers=headers, body=await edited.again())
+            ) as second:
                 further = await whole(second)
                 reply, raw = (second, further) if second.status < 400 else (reply, raw)
     return replace(reply, chunks=in_one(raw)), slipped
@@ -265,7 +304,9 @@ def text_of(values: object) -> str:
         ):
             return _text(said)
         case {"output": list(items)}:
-            messages = (item for item in items if isinstance(item, dict) and item.get("type") == "message")
+            messages = (
+                item for item in items if isinstance(item, dict) and item.get("type") == "message"
+            )
             return "".join(_text(message.get("content")) for message in messages)
     return ""
 

@@ -30,7 +30,15 @@ from drike.gateway.http.relay import Limits, PassingAnswer, RequestError, answer
 from drike.gateway.http.threads import in_daemon_thread
 from drike.gateway.http.upstream import Headers, Upstream, UpstreamCall, UpstreamError
 from drike.gateway.options import Mode
-from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES, SMALL, EditedRequest, parse
+from drike.gateway.requests import (
+    APIS,
+    COMPLETION,
+    MESSAGES,
+    RESPONSES,
+    SMALL,
+    EditedRequest,
+    parse,
+)
 from drike.gateway.tenants import EditFeed
 from drike.stores import inbox as reports
 from drike.stores.inbox import FullInboxError
@@ -38,8 +46,13 @@ from drike.stores.inbox import FullInboxError
 _ENDS = (COMPLETION, RESPONSES, MESSAGES)  # of paths that are probably for text
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 # An answer that the upstream keeps, and the first id in it that is not its conversation's; text has no such quotes.
-_RESPONSE, _USUAL = re.compile(rb'"object"\s*:\s*"response"'), re.compile(rb'"id"\s*:\s*"(resp[\w+/=-]{1,996})"')
-_ID = re.compile(rb'(?<!"conversation":\{)(?<!"conversation": \{)"id"\s*:\s*"([!#-\[\]-~]{1,1000})"')
+_RESPONSE, _USUAL = (
+    re.compile(rb'"object"\s*:\s*"response"'),
+    re.compile(rb'"id"\s*:\s*"(resp[\w+/=-]{1,996})"'),
+)
+_ID = re.compile(
+    rb'(?<!"conversation":\{)(?<!"conversation": \{)"id"\s*:\s*"([!#-\[\]-~]{1,1000})"'
+)
 _BEGINNING = 64 << 10  # bytes in which it stands
 _OF_REPORTS = Limits(body=64 << 10)
 MOST_REPORTS, _SECONDS = 60, 60.0  # reports of a key in a time
@@ -53,14 +66,21 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        counter, gauge = (
+            partial(Counter, registry=self.registry),
+            partial(Gauge, registry=self.registry),
+        )
         text = "Requests by status and by what the gate decided"
         self.requests = counter("drike_requests", text, ["status", "scope"])
         text = "Time a request spent in the gateway before it was passed on"
-        self.overhead = Histogram("drike_overhead_seconds", text, buckets=_BUCKETS, registry=self.registry)
+        self.overhead = Histogram(
+            "drike_overhead_seconds", text, buckets=_BUCKETS, registry=self.registry
+        )
         text = "Questions to the upstream whether an edit is concerned, by its answer"
         self.questions = counter("drike_questions", text, ["answer"])
-        self.unread = counter("drike_unread", "Bodies whose texts could not be read, by why", ["reason"])
+        self.unread = counter(
+            "drike_unread", "Bodies whose texts could not be read, by why", ["reason"]
+        )
         text = "Texts of edited requests in which an imitation of the block of facts was defused"
         self.defused = counter("drike_defused", text)
         text = "Tool results and documents that state the old object of an edit"
@@ -83,14 +103,18 @@ class Gateway:
     metrics: Metrics
     keys: Keys | None
     limits: Limits = field(default_factory=Limits)
-    reported: _Taken = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=MOST_REPORTS)), init=False)
+    reported: _Taken = field(
+        default_factory=lambda: defaultdict(lambda: deque(maxlen=MOST_REPORTS)), init=False
+    )
     _in_flight: int = field(default=0, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         began = time.perf_counter()
         sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-        request_id = sent if _REQUEST_ID.fullmatch(sent) else b"drike-" + secrets.token_hex(12).encode()
+        request_id = (
+            sent if _REQUEST_ID.fullmatch(sent) else b"drike-" + secrets.token_hex(12).encode()
+        )
         more: Headers = [(b"x-request-id", request_id)]
         status, decided, whole = 0, "none", False
 
@@ -103,14 +127,24 @@ class Gateway:
         self.metrics.in_flight.inc()
         try:
             scope = {**scope, "raw_path": normal_path(bytes(scope["raw_path"]))}
-            principal, path = admit(scope, self.keys, self.limits, self._in_flight), scope["raw_path"]
+            principal, path = (
+                admit(scope, self.keys, self.limits, self._in_flight),
+                scope["raw_path"],
+            )
             limits = _OF_REPORTS if path == FEEDBACK else self.limits
-            call, whole = _call(scope, await relay.read_body(scope, receive, limits), request_id), True
+            call, whole = (
+                _call(scope, await relay.read_body(scope, receive, limits), request_id),
+                True,
+            )
             feed = await self.feed(principal.tenant)
             if path == FEEDBACK:
-                await relay.send_json(send_and_see, 201, await self._take_report(call.body, feed, principal), more)
+                await relay.send_json(
+                    send_and_see, 201, await self._take_report(call.body, feed, principal), more
+                )
             elif path in WEBHOOKS:
-                decided = await self._answer_webhook(call, feed, request_id.decode(), send_and_see, more)
+                decided = await self._answer_webhook(
+                    call, feed, request_id.decode(), send_and_see, more
+                )
             else:
                 edited = await self._edited(call, feed, request_id.decode())
                 call, decided = edited.in_place_of(call), edited.scope
@@ -142,34 +176,53 @@ class Gateway:
         path = call.path.partition("?")[0]
         if call.method == "POST" and path in APIS:
             return await self.editor.edit(APIS[path], call, feed, request_id, ask=self.editor.asks)
-        if call.method == "POST" and path.endswith(_ENDS):  # /engines/MODEL/completions and the like, of older servers
+        if call.method == "POST" and path.endswith(
+            _ENDS
+        ):  # /engines/MODEL/completions and the like, of older servers
             return self.editor.unread(call, feed, UnreadError("path", f"{path} is not read"))
         mode = self.editor.mode_for(feed)
         return EditedRequest(call.body, "off" if mode is Mode.OFF else "unread", mode)
 
     async def _pass_on(
-        self, call: UpstreamCall, edited: EditedRequest, receive: Receive, send: Send, *, more: Headers, began: float
+        self,
+        call: UpstreamCall,
+        edited: EditedRequest,
+        receive: Receive,
+        send: Send,
+        *,
+        more: Headers,
+        began: float,
     ) -> None:
         """Pass a call on that came at `began`, and its answer back. more: headers. Raises UpstreamError."""
         answer, overhead = None, time.perf_counter() - began
         try:
             async with relay.while_connected(receive), self.upstream.exchange(call) as first:
                 reply, slipped = await answered(self.upstream, call, edited, first)
-                more += [(b"x-drike-slip", b",".join(b"%d" % id for id in slipped))] if slipped else []
+                more += (
+                    [(b"x-drike-slip", b",".join(b"%d" % id for id in slipped))] if slipped else []
+                )
                 answer = PassingAnswer(reply, slipped)
-                if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
+                if any(
+                    name == b"x-request-id" for name, _ in reply.headers
+                ):  # to be quoted to its operator
                     del more[0]
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
-                await relay.stream_response(replace(reply, chunks=_watched(reply.chunks, edited, answer)), send, more)
+                await relay.stream_response(
+                    replace(reply, chunks=_watched(reply.chunks, edited, answer)), send, more
+                )
         finally:
             edited.note(answer)
             self.metrics.overhead.observe(overhead)
 
-    async def _answer_webhook(self, call: UpstreamCall, feed: EditFeed, id: str, send: Send, more: Headers) -> str:
+    async def _answer_webhook(
+        self, call: UpstreamCall, feed: EditFeed, id: str, send: Send, more: Headers
+    ) -> str:
         """Answer a webhook; return what the gate decided."""
         decided = "none"
 
-        async def edit(chat: bytes) -> bytes:  # asking nobody: a webhook has neither the model nor its key
+        async def edit(
+            chat: bytes,
+        ) -> bytes:  # asking nobody: a webhook has neither the model nor its key
             nonlocal decided
             edited = await self.editor.edit(Api.CHAT, replace(call, body=chat), feed, id, ask=False)
             decided = edited.scope
@@ -202,18 +255,27 @@ class Gateway:
         except FullInboxError as problem:
             raise RequestError(429, "inbox_full", str(problem)) from None
         except (TimeoutError, StoreError):
-            raise RequestError(503, "unavailable", "the store cannot be used now: send the report again") from None
+            raise RequestError(
+                503, "unavailable", "the store cannot be used now: send the report again"
+            ) from None
         return json.dumps({"report": added.number}).encode()
 
 
 def _headers(edited: EditedRequest) -> Headers:
     edits = ",".join(f"{edit.id}@{edit.version}" for edit in edited.edits)
     conflicts = ",".join(map(str, edited.contradicted))
-    headers = {b"scope": edited.scope, b"mode": edited.mode, b"conflict": conflicts, b"edits": edits}
+    headers = {
+        b"scope": edited.scope,
+        b"mode": edited.mode,
+        b"conflict": conflicts,
+        b"edits": edits,
+    }
     return [(b"x-drike-" + name, value.encode()) for name, value in headers.items() if value]
 
 
-async def webhook_answer(body: bytes, edit: Callable[[bytes], Awaitable[bytes]]) -> dict[str, object]:
+async def webhook_answer(
+    body: bytes, edit: Callable[[bytes], Awaitable[bytes]]
+) -> dict[str, object]:
     """The answer to another gateway's webhook, whose chat `edit` edits. Raises ValueError for another form.
 
     LiteLLM posts {"texts": [...], "structured_messages": [...], "input_type": "request"} and reads {"action": "NONE"},
@@ -229,7 +291,9 @@ async def webhook_answer(body: bytes, edit: Callable[[bytes], Awaitable[bytes]])
     if isinstance(chat, dict):
         messages = chat.get("messages")
     elif not isinstance(texts, list):
-        raise ValueError('the body has neither "texts" nor "body": send the form of LiteLLM or of agentgateway')
+        raise ValueError(
+            'the body has neither "texts" nor "body": send the form of LiteLLM or of agentgateway'
+        )
     elif values.get("input_type") == "response":
         messages = None
     edited = messages
@@ -241,18 +305,27 @@ async def webhook_answer(body: bytes, edit: Callable[[bytes], Awaitable[bytes]])
     except RequestError as refusal:
         if not isinstance(chat, dict):
             return {"action": "BLOCKED", "blocked_reason": str(refusal)}
-        return {"action": {"body": str(refusal), "status_code": refusal.status, "reason": refusal.code}}
+        return {
+            "action": {"body": str(refusal), "status_code": refusal.status, "reason": refusal.code}
+        }
     if isinstance(chat, dict):
         change = {"body": {**chat, "messages": edited}, "reason": "facts were added"}
         return {"action": {"reason": "no edit concerns this"} if edited == messages else change}
     changed = texts if edited == messages else _changed(texts or [], messages, edited)
-    return {"action": "NONE"} if changed == texts else {"action": "GUARDRAIL_INTERVENED", "texts": changed}
+    return (
+        {"action": "NONE"}
+        if changed == texts
+        else {"action": "GUARDRAIL_INTERVENED", "texts": changed}
+    )
 
 
 def _changed(texts: list[Any], messages: list[Any], edited: list[Any]) -> list[Any]:
     """The texts as edited, each sought from the end, as LiteLLM leaves some out, and the last turn matters most."""
     before, after = (read(Api.CHAT, {"messages": said}).texts for said in (messages, edited))
-    changed, place = [defused(text) if isinstance(text, str) else text for text in texts], len(texts)
+    changed, place = (
+        [defused(text) if isinstance(text, str) else text for text in texts],
+        len(texts),
+    )
     places: dict[str | None, list[int]] = defaultdict(list)
     for i, text in enumerate(texts):
         places[text if isinstance(text, str) else None].append(i)
@@ -263,14 +336,18 @@ def _changed(texts: list[Any], messages: list[Any], edited: list[Any]) -> list[A
     return changed
 
 
-async def _watched(chunks: AsyncIterator[bytes], edited: EditedRequest, answer: PassingAnswer) -> AsyncIterator[bytes]:
+async def _watched(
+    chunks: AsyncIterator[bytes], edited: EditedRequest, answer: PassingAnswer
+) -> AsyncIterator[bytes]:
     """The chunks of an answer; on their way it is read, and the id by which the upstream keeps the conversation."""
     begin, keep = b"", edited.keep
     async for chunk in chunks:
         if keep:
             begin += chunk
             found, match = _RESPONSE.search(begin), _USUAL.search(begin)
-            if match := match or (found and _ID.search(begin, begin.rfind(b"\n\n", 0, found.start()) + 1)):
+            if match := match or (
+                found and _ID.search(begin, begin.rfind(b"\n\n", 0, found.start()) + 1)
+            ):
                 keep(match[1].decode())
             if match or len(begin) >= _BEGINNING:
                 keep = None

@@ -29,14 +29,24 @@ except ImportError:  # another system
     resource = None  # type: ignore[assignment]
 
 _SECONDS_FOR_HEADERS = 10.0
-_BYTES_OF_HEADERS = 64 << 10  # the application refuses more than 16 KB in a sentence; here the connection is closed
+_BYTES_OF_HEADERS = (
+    64 << 10
+)  # the application refuses more than 16 KB in a sentence; here the connection is closed
 _SECONDS_TO_END = 10
-_SECONDS_IDLE = 75  # longer than clients keep connections, so that none is closed as its next request arrives
-_FIRST_PROBE, _SECONDS_BETWEEN_PROBES = 0.05, 1.0  # seconds; each next one comes after twice as long
+_SECONDS_IDLE = (
+    75  # longer than clients keep connections, so that none is closed as its next request arrives
+)
+_FIRST_PROBE, _SECONDS_BETWEEN_PROBES = (
+    0.05,
+    1.0,
+)  # seconds; each next one comes after twice as long
 _MAX_CONNECTIONS, _MAX_FILES = 10_000, 1 << 16
 _RESERVED_FILES = 64  # for what is neither a client's connection nor one to the upstream
 _SECONDS_TO_KILL = 15.0  # that a process may take to end
-_FIRST_DELAY, _LAST_DELAY = 0.5, 30.0  # seconds before an ended process is started again; each is twice the last
+_FIRST_DELAY, _LAST_DELAY = (
+    0.5,
+    30.0,
+)  # seconds before an ended process is started again; each is twice the last
 _SECONDS_STEADY = 60.0  # after which a process that ends counts as one that never has
 _LIFELINE = "DRIKE_LIFELINE"  # the variable with the number of a worker's end
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -66,7 +76,11 @@ class _GuardedProtocol(HttpToolsProtocol):
         self._call_later(_SECONDS_FOR_HEADERS, self.transport.close)
         others: Any = self.server_state.connections - {self}
         if len(others) >= max_connections():
-            idle = min((other for other in others if other.idle), key=lambda other: other.idle_since, default=None)
+            idle = min(
+                (other for other in others if other.idle),
+                key=lambda other: other.idle_since,
+                default=None,
+            )
             if idle is None:
                 transport.write(_FULL)
             (idle or self).transport.close()
@@ -96,7 +110,9 @@ class _GuardedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as offer:
             method, version = self.parser.get_method(), self.parser.get_http_version().encode()
             if method != b"CONNECT":
-                headers = (b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade")
+                headers = (
+                    b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"
+                )
                 head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(headers))
                 self.parser = httptools.HttpRequestParser(self)
                 return head + data[offer.args[0] :]
@@ -155,7 +171,11 @@ class _GracefulServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         with super().capture_signals():
-            own = ending_signals()[1:] if threading.current_thread() is threading.main_thread() else ()
+            own = (
+                ending_signals()[1:]
+                if threading.current_thread() is threading.main_thread()
+                else ()
+            )
             before = [(number, signal.signal(number, self.handle_exit)) for number in own]
             try:
                 yield
@@ -186,7 +206,11 @@ def file_shortage() -> str | None:
     except OSError:
         left = 0
     enough = left >= _RESERVED_FILES // 4
-    return None if enough else "almost all files that this process may open are open: raise its limit (ulimit -n)"
+    return (
+        None
+        if enough
+        else "almost all files that this process may open are open: raise its limit (ulimit -n)"
+    )
 
 
 def _file_limit() -> int:
@@ -196,12 +220,20 @@ def _file_limit() -> int:
 
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
     """A socket that listens. shared: other processes may listen there, too (SO_REUSEPORT). Raises UsageError."""
-    family, dual = (socket.AF_INET6, socket.has_dualstack_ipv6()) if ":" in host else (socket.AF_INET, False)
+    family, dual = (
+        (socket.AF_INET6, socket.has_dualstack_ipv6()) if ":" in host else (socket.AF_INET, False)
+    )
     try:
-        return socket.create_server((host, port), family=family, backlog=2048, reuse_port=shared, dualstack_ipv6=dual)
+        return socket.create_server(
+            (host, port), family=family, backlog=2048, reuse_port=shared, dualstack_ipv6=dual
+        )
     except OSError as problem:
-        reason, *_ = str(problem.strerror or problem).split(" (while")  # where Python repeats the address
-        raise UsageError(f"cannot listen on {host} port {port} ({reason}): choose another port or host") from problem
+        reason, *_ = str(problem.strerror or problem).split(
+            " (while"
+        )  # where Python repeats the address
+        raise UsageError(
+            f"cannot listen on {host} port {port} ({reason}): choose another port or host"
+        ) from problem
 
 
 def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
@@ -228,13 +260,17 @@ def run_workers(commands: Sequence[Sequence[str]], tell: Callable[[str], None] =
     """
 
     async def keep_all() -> int:
-        workers = [asyncio.create_task(_keep(command, i == 0, tell)) for i, command in enumerate(commands)]
+        workers = [
+            asyncio.create_task(_keep(command, i == 0, tell)) for i, command in enumerate(commands)
+        ]
         try:
             ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)
             return ended.pop().result()
         finally:
             for worker in workers:
-                if not worker.cancelling():  # as asyncio has done after a signal; a second time would end its waiting
+                if (
+                    not worker.cancelling()
+                ):  # as asyncio has done after a signal; a second time would end its waiting
                     worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
@@ -261,7 +297,11 @@ async def _keep(command: Sequence[str], shown: bool, tell: Callable[[str], None]
                 served = bool(lifeline.recv(1, socket.MSG_DONTWAIT)) or served
         if not served:
             return code
-        delay = _FIRST_DELAY if time.monotonic() - began > _SECONDS_STEADY else min(2 * delay, _LAST_DELAY)
+        delay = (
+            _FIRST_DELAY
+            if time.monotonic() - began > _SECONDS_STEADY
+            else min(2 * delay, _LAST_DELAY)
+        )
         tell(f"a worker ended with exit code {code}: it is started again in {delay:g} s")
         await asyncio.sleep(delay)
 

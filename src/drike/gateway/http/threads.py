@@ -56,7 +56,11 @@ class WorkThread:
         recent = [late for when, late in self._ended if now - when < _SECONDS_LATE]
         if until is not None and now > until + _GRACE:
             return f"one has been late for {now - until:.0f} s"
-        return f"{sum(recent)} of {len(recent)} were too late" if 2 * sum(recent) > len(recent) else None
+        return (
+            f"{sum(recent)} of {len(recent)} were too late"
+            if 2 * sum(recent) > len(recent)
+            else None
+        )
 
     def close(self) -> None:
         """Let the thread end once it has done what waits, which nobody waits for."""
@@ -65,7 +69,9 @@ class WorkThread:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             work, self._until, future = job
-            if (self._until is None or time.perf_counter() < self._until) and future.set_running_or_notify_cancel():
+            if (
+                self._until is None or time.perf_counter() < self._until
+            ) and future.set_running_or_notify_cancel():
                 try:
                     future.set_result(work())
                 except BaseException as error:

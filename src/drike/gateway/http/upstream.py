@@ -121,16 +121,23 @@ class HttpUpstream:
     host to which requests may go unencrypted, besides this machine.
     """
 
-    hidden_headers: tuple[bytes, ...] = (b"x-drike-",)  # beginnings of those that only the gateway sends
+    hidden_headers: tuple[bytes, ...] = (
+        b"x-drike-",
+    )  # beginnings of those that only the gateway sends
 
     def __init__(
         self, address: str, key: str | None = None, *, keep_credentials: bool = True, timeout: float = 600.0,
         allow_http: str | None = None,
     ) -> None:  # fmt: skip
         self.name = checked_address(address, allow_http)
-        url, proxy = urlsplit(self.name), getproxies().get("https", "")  # which sees no key, unlike one for http
+        url, proxy = (
+            urlsplit(self.name),
+            getproxies().get("https", ""),
+        )  # which sees no key, unlike one for http
         direct = url.scheme == "http" or is_loopback(url.hostname or "") or proxy_bypass(url.netloc)
-        self._proxy = None if direct or not proxy else proxy if "://" in proxy else f"http://{proxy}"
+        self._proxy = (
+            None if direct or not proxy else proxy if "://" in proxy else f"http://{proxy}"
+        )
         self._key = key.encode() if key else b""
         self._removed = _HOP_BY_HOP if keep_credentials and not key else _HOP_BY_HOP | _CREDENTIALS
         self._secret = Secret(key) if key else None
@@ -157,11 +164,21 @@ class HttpUpstream:
         assert self._session, "open() comes first"  # noqa: S101
         removed, added, names = self._removed, Headers(), {name for name, _ in call.headers}
         if self._key:  # in the header in which the client sent its own; uncompressed, so that it does not come back
-            plain = b"x-api-key" in names and b"authorization" not in names  # as Anthropic's clients send it
-            header = (b"x-api-key", self._key) if plain else (b"authorization", b"Bearer " + self._key)
-            removed, added = removed | {b"accept-encoding"}, [header, (b"accept-encoding", b"identity")]
+            plain = (
+                b"x-api-key" in names and b"authorization" not in names
+            )  # as Anthropic's clients send it
+            header = (
+                (b"x-api-key", self._key) if plain else (b"authorization", b"Bearer " + self._key)
+            )
+            removed, added = (
+                removed | {b"accept-encoding"},
+                [header, (b"accept-encoding", b"identity")],
+            )
         sent = (header for header in _without(call.headers, removed) if not _KEY.search(header[1]))
-        kept = [*sent, *added]  # no key of a gateway, though this one may have been started before it had keys
+        kept = [
+            *sent,
+            *added,
+        ]  # no key of a gateway, though this one may have been started before it had keys
         try:
             address = URL(self.name + call.path, encoded=True)
             headers = [(name.decode("latin-1"), header_text(value)) for name, value in kept]
@@ -179,22 +196,38 @@ class HttpUpstream:
         """The headers to pass on. Raises UpstreamError for an answer that must not be."""
         status = response.status
         if status in _REDIRECTS:
-            raise UpstreamError(f"the upstream redirects ({status}): give its final address as --upstream")
+            raise UpstreamError(
+                f"the upstream redirects ({status}): give its final address as --upstream"
+            )
         if status == 401 and self._secret:  # its answer is about a key that is not the client's
-            raise UpstreamError("the upstream refuses the gateway's key: tell the gateway's operator")
+            raise UpstreamError(
+                "the upstream refuses the gateway's key: tell the gateway's operator"
+            )
         if not 200 <= status < 600:
             raise UpstreamError(f"the upstream answered with status {status}: try again")
         headers = _without(response.raw_headers, _HOP_BY_HOP - {b"content-length"})
         if any(_UNUSABLE.search(name + value) for name, value in headers):
-            raise UpstreamError("the upstream's answer has control characters in a header: tell its operator")
+            raise UpstreamError(
+                "the upstream's answer has control characters in a header: tell its operator"
+            )
         headers = [header for header in headers if not header[0].startswith(self.hidden_headers)]
         if self._secret is None:
             return headers
-        encoding = b",".join(value for name, value in headers if name == b"content-encoding").strip().lower()
+        encoding = (
+            b",".join(value for name, value in headers if name == b"content-encoding")
+            .strip()
+            .lower()
+        )
         if encoding in _ENCODINGS:  # nobody asked for it, and it has been decoded
-            headers = [header for header in headers if header[0] not in (b"content-encoding", b"content-length")]
+            headers = [
+                header
+                for header in headers
+                if header[0] not in (b"content-encoding", b"content-length")
+            ]
         elif encoding not in (b"", b"identity"):
-            raise UpstreamError("the upstream compresses in a way that nobody asked for: tell its operator")
+            raise UpstreamError(
+                "the upstream compresses in a way that nobody asked for: tell its operator"
+            )
         return [(name, self._secret.hidden_in(value)) for name, value in headers]
 
     async def problem(self) -> str | None:
@@ -202,7 +235,9 @@ class HttpUpstream:
         url = urlsplit(self._proxy or self.name)
         try:
             async with asyncio.timeout(2.0):
-                _, writer = await asyncio.open_connection(url.hostname, url.port or {"http": 80}.get(url.scheme, 443))
+                _, writer = await asyncio.open_connection(
+                    url.hostname, url.port or {"http": 80}.get(url.scheme, 443)
+                )
             writer.close()
         except (OSError, TimeoutError, ValueError) as error:
             return f"the upstream cannot be reached ({_reason(error)}): start it, or correct --upstream or https_proxy"
@@ -226,8 +261,12 @@ class Secret:
 
     def __init__(self, key: str) -> None:
         escaped = ["".join(c if c.isalnum() else rf"\u{ord(c):04{x}}" for c in key) for x in "xX"]
-        self._forms = [form.encode() for form in {key, key.replace("/", r"\/"), quote(key, safe=""), *escaped}]
-        self._pattern = re.compile(b"|".join(map(re.escape, sorted(self._forms, key=len, reverse=True))))
+        self._forms = [
+            form.encode() for form in {key, key.replace("/", r"\/"), quote(key, safe=""), *escaped}
+        ]
+        self._pattern = re.compile(
+            b"|".join(map(re.escape, sorted(self._forms, key=len, reverse=True)))
+        )
         self._first = re.compile(b"|".join({re.escape(form[:1]) for form in self._forms}))
         self._longest = max(map(len, self._forms))
 
@@ -251,7 +290,9 @@ def checked_address(address: str, allow_http: str | None = None) -> str:
         url = urlsplit(address)
         port = url.port
     except ValueError as error:
-        raise UsageError(f"{address} is not an address ({error}): give it as https://host/v1") from None
+        raise UsageError(
+            f"{address} is not an address ({error}): give it as https://host/v1"
+        ) from None
     if url.scheme not in ("http", "https") or not url.hostname:
         raise UsageError(f"{address} is not an address: give it as https://host/v1")
     if url.username or url.password or url.query or url.fragment or port == 0:
@@ -273,7 +314,9 @@ def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes]) ->
 
 def _as_upstream_error(error: BaseException) -> UpstreamError:
     if isinstance(error, TimeoutError):
-        return UpstreamError("the upstream did not answer in time: try again, or raise --timeout", 504)
+        return UpstreamError(
+            "the upstream did not answer in time: try again, or raise --timeout", 504
+        )
     return UpstreamError(f"the upstream failed ({_reason(error)}): try again")
 
 

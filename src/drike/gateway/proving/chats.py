@@ -50,7 +50,10 @@ class MeteredUpstream(Upstream):
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """The answer to a call; its tokens are counted if it is a request for one."""
-        text, most = call.body.decode("utf-8", "replace"), _most_tokens(json.loads(call.body or b"{}"))
+        text, most = (
+            call.body.decode("utf-8", "replace"),
+            _most_tokens(json.loads(call.body or b"{}")),
+        )
         with self.meter.reserved(text, most):
             self.meter.sent()
             async with self._inner.exchange(call) as reply:
@@ -70,7 +73,10 @@ class DryUpstream(Upstream):
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """An answer; the one to a question yes or no is yes, after which most is sent."""
         request = json.loads(call.body or b"{}")
-        read, most = sum(self._count(m["content"]) for m in request.get("messages", [])), _most_tokens(request)
+        read, most = (
+            sum(self._count(m["content"]) for m in request.get("messages", [])),
+            _most_tokens(request),
+        )
         usage = {"prompt_tokens": read, "completion_tokens": most}
         choice = {"message": {"content": ("Yes " + "word " * most)[: CHARACTERS_PER_TOKEN * most]}}
         reply = {"choices": [choice], "usage": usage, "data": [{"id": "model"}]}
@@ -119,7 +125,9 @@ class Client:
         """The answer to a chat, asked once for each sample, and its request as `edit` changed it. Raises ModelError."""
         while True:
             setting = self._setting
-            body = json.dumps({"model": self.model, "messages": messages, **self.settings[setting]}).encode()
+            body = json.dumps(
+                {"model": self.model, "messages": messages, **self.settings[setting]}
+            ).encode()
             call = UpstreamCall("POST", CHAT, [*_HEADERS, *self.headers], body)
             try:
                 edited = await edit(call) if edit else None
@@ -137,12 +145,20 @@ class Client:
 
     async def only_model(self) -> str:
         """The name of the upstream's only model. Raises ServerError, RefusedError; UsageError for several."""
-        values, _ = await self._sent(UpstreamCall("GET", "/models", [*_HEADERS, *self.headers], b""))
+        values, _ = await self._sent(
+            UpstreamCall("GET", "/models", [*_HEADERS, *self.headers], b"")
+        )
         listed = values.get("data")
-        names = [str(entry["id"]) for entry in listed if "id" in entry] if isinstance(listed, list) else []
+        names = (
+            [str(entry["id"]) for entry in listed if "id" in entry]
+            if isinstance(listed, list)
+            else []
+        )
         if len(names) != 1:
             such = f", such as {names[0]}" if names else ""
-            raise UsageError(f"{self.upstream.name} lists {len(names):,} models: name one as --model{such}")
+            raise UsageError(
+                f"{self.upstream.name} lists {len(names):,} models: name one as --model{such}"
+            )
         return names[0]
 
     async def _answer(self, key: str, call: UpstreamCall) -> ChatAnswer:
@@ -154,7 +170,9 @@ class Client:
                     return known
         values, answer = await self._sent(call)
         if not values.get("choices"):
-            raise ServerError(f"{self.upstream.name} answers without a message: is it the address of an API?")
+            raise ServerError(
+                f"{self.upstream.name} answers without a message: is it the address of an API?"
+            )
         answer = replace(answer, text=text_of(values))
         if self.cache:
             self.cache.put(key, json.dumps(asdict(answer)).encode())
@@ -178,17 +196,29 @@ class Client:
                         continue
                     seconds, values = time.perf_counter() - began, _json(raw)
                     if reply.status == 200 and isinstance(values, dict):
-                        ours = {n.decode(): v.decode("latin-1") for n, v in reply.headers if n.startswith(b"x-drike-")}
-                        return values, ChatAnswer("", seconds, time.time(), token_counts(values, name).prompt, ours)
-                    later = next((value for key, value in reply.headers if key == b"retry-after"), b"")
+                        ours = {
+                            n.decode(): v.decode("latin-1")
+                            for n, v in reply.headers
+                            if n.startswith(b"x-drike-")
+                        }
+                        return values, ChatAnswer(
+                            "", seconds, time.time(), token_counts(values, name).prompt, ours
+                        )
+                    later = next(
+                        (value for key, value in reply.headers if key == b"retry-after"), b""
+                    )
                     pause = min(float(later), _LONGEST_PAUSE) if later.isdigit() else pause
                     problem = f"{reply.status}: {error_message(values, str) or 'no answer in JSON'}"
                     if 400 <= reply.status < 500 and reply.status not in (408, 409, 429):
                         remedy = "correct the address, the key or --model"
-                        raise RefusedError(f"{name} refuses the request ({problem}): {remedy}", reply.status)
+                        raise RefusedError(
+                            f"{name} refuses the request ({problem}): {remedy}", reply.status
+                        )
         except TimeoutError:
             problem = problem or f"no whole answer within {self.deadline:g} s"
-        raise ServerError(f"{name} failed ({problem}): start or correct it, and give the same command again")
+        raise ServerError(
+            f"{name} failed ({problem}): start or correct it, and give the same command again"
+        )
 
 
 def _json(raw: bytes) -> object:

@@ -31,8 +31,12 @@ from drike.support.records import parse, read
 _SETTING = "placement"  # of a store
 REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
 _DEMONSTRATIONS = (2, 4, 16)
-PAIRS = FactPrompt("Pairs", "{}\n")  # each query with its new object on a line: no word says what they are
-NEW_FACTS = FactPrompt("New facts", "New Fact: {}\n", "Prompt: ")  # the layout of demonstrations, without any of them
+PAIRS = FactPrompt(
+    "Pairs", "{}\n"
+)  # each query with its new object on a line: no word says what they are
+NEW_FACTS = FactPrompt(
+    "New facts", "New Fact: {}\n", "Prompt: "
+)  # the layout of demonstrations, without any of them
 CHAT_TOKENS = 64  # of an answer in a chat
 _FIRST = 4  # questions of each kind in the first round
 _BRIEF = 6  # words of an answer that is compared as a whole
@@ -65,18 +69,31 @@ class ChosenPlacement:
     calls: int
     grid: int  # how many calls the choice would take without stopping early
     confidence: float
-    better: float  # with probability `confidence`, no other placement is better by more (`Trial.gain`)
+    better: (
+        float  # with probability `confidence`, no other placement is better by more (`Trial.gain`)
+    )
 
 
 def placements(chat: bool) -> dict[str, Placement]:
     """All that are compared, by name, for a model that chats, or that only completes."""
-    shown: dict[str, Editor] = {f"demonstrations-{count}": demonstrating(count) for count in _DEMONSTRATIONS}
+    shown: dict[str, Editor] = {
+        f"demonstrations-{count}": demonstrating(count) for count in _DEMONSTRATIONS
+    }
     if not chat:
-        alone: dict[str, Editor] = {"new-fact": NEW_FACTS, "question-answer": PAIRS, "imagine": FactPrompt()}
+        alone: dict[str, Editor] = {
+            "new-fact": NEW_FACTS,
+            "question-answer": PAIRS,
+            "imagine": FactPrompt(),
+        }
         return {name: AsPrompt(editor) for name, editor in (alone | shown).items()}
     pairs = AsBlock(state=lambda edits: [f"Q: {edit.query} A: {edit.target_new}" for edit in edits])
     blocks = {name: AsBlock(editor) for name, editor in shown.items()}
-    return {"block": AsBlock(), "question-answer": pairs, "restated": Restating(AsBlock()), **blocks}
+    return {
+        "block": AsBlock(),
+        "question-answer": pairs,
+        "restated": Restating(AsBlock()),
+        **blocks,
+    }
 
 
 @cache
@@ -104,7 +121,9 @@ def stored_choice(store: EditStore) -> ChosenPlacement | None:
             raise ValueError(f"{choice.placement} is unknown")
     except ValueError as problem:
         remedy = "choose again (drike edits tune), or go back to the usual one (--remove)"
-        raise StoreError(f"the placement of {store.name} cannot be read ({problem}): {remedy}") from None
+        raise StoreError(
+            f"the placement of {store.name} cannot be read ({problem}): {remedy}"
+        ) from None
     return choice
 
 
@@ -140,7 +159,9 @@ class Tuning:
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """Those of the questions."""
-        return tuple(kind for kind in Kind if any(question.kind is kind for question in self.questions))
+        return tuple(
+            kind for kind in Kind if any(question.kind is kind for question in self.questions)
+        )
 
     @property
     def grid(self) -> int:
@@ -179,14 +200,18 @@ def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list
         record = edit.record
         wordings = dict.fromkeys((*record.paraphrases, *map(record.query_with, record.aliases)))
         others = [other.record for other in order if other.record.subject not in record.names]
-        near = [other.query for other in others if other.relation == record.relation] or [o.query for o in others]
+        near = [other.query for other in others if other.relation == record.relation] or [
+            o.query for o in others
+        ]
         by_kind[Kind.OWN].append([record.query])
         by_kind[Kind.WORDING].append([text for text in wordings if text != record.query])
         by_kind[Kind.OTHER].append([*record.negatives, *near[:1], next(common)])
     questions: list[TuningQuestion] = []
     for kind, texts in by_kind.items():
         turns = zip_longest(*texts)  # the first text of every edit, then the second ones, and so on
-        pairs = (pair for turn in turns for pair in zip(order, turn, strict=True) if pair[1] is not None)
+        pairs = (
+            pair for turn in turns for pair in zip(order, turn, strict=True) if pair[1] is not None
+        )
         questions += [TuningQuestion(kind, *pair) for pair in islice(pairs, most)]
     return questions
 
@@ -197,7 +222,10 @@ def tune(tuning: Tuning) -> Iterator[Round]:
     After each, the best placement is compared with every other one, and those that are surely worse are left out. All
     tests of all rounds hold together with the given confidence; that the weights of `gain` are estimates is left out.
     """
-    by_kind = [[question for question in tuning.questions if question.kind is kind] for kind in tuning.kinds]
+    by_kind = [
+        [question for question in tuning.questions if question.kind is kind]
+        for kind in tuning.kinds
+    ]
     longest = max(map(len, by_kind))
     # How many questions of each kind are asked by the end of each round.
     ends = [*takewhile(lambda end: end < longest, (_FIRST * 2**i for i in range(longest))), longest]
@@ -209,21 +237,38 @@ def tune(tuning: Tuning) -> Iterator[Round]:
     level = 1 - (1 - tuning.confidence) / (len(ends) * max(len(left) - 1, 1))
     for begin, end in pairwise((0, *ends)):
         new = [question for of_kind in by_kind for question in of_kind[begin:end]]
-        texts = sorted({question.text for question in new if question.kind is Kind.OTHER} - unedited.keys())
+        texts = sorted(
+            {question.text for question in new if question.kind is Kind.OTHER} - unedited.keys()
+        )
         unedited |= dict(zip(texts, _answers(tuning, texts), strict=True))
         facts = [Facts((question.edit,), question.text) for question in new]
-        around = {name: [tuning.placements[name].around(own, own.query, TENANT) for own in facts] for name in left}
-        prompts = {name: [q.text.join(own) for q, own in zip(new, around[name], strict=True)] for name in left}
-        answers = iter(_answers(tuning, [prompt for of_name in prompts.values() for prompt in of_name]))
+        around = {
+            name: [tuning.placements[name].around(own, own.query, TENANT) for own in facts]
+            for name in left
+        }
+        prompts = {
+            name: [q.text.join(own) for q, own in zip(new, around[name], strict=True)]
+            for name in left
+        }
+        answers = iter(
+            _answers(tuning, [prompt for of_name in prompts.values() for prompt in of_name])
+        )
         calls += len(texts) + len(left) * len(new)
         kinds += [question.kind for question in new]
         for name in left:
             right[name] += [_is_right(question, next(answers), unedited) for question in new]
-            tokens[name] += _tokens(tuning.model, prompts[name]) - _tokens(tuning.model, [q.text for q in new])
+            tokens[name] += _tokens(tuning.model, prompts[name]) - _tokens(
+                tuning.model, [q.text for q in new]
+            )
         tried = [trial_of(name, kinds, right[name], tokens[name]) for name in left]
-        best, *others = sorted(tried, key=lambda trial: (trial.s - price * trial.tokens, -trial.tokens), reverse=True)
+        best, *others = sorted(
+            tried, key=lambda trial: (trial.s - price * trial.tokens, -trial.tokens), reverse=True
+        )
         first = right[best.placement]
-        gains = (gain(kinds, first, right[o.placement], level, dearer=price * (best.tokens - o.tokens)) for o in others)
+        gains = (
+            gain(kinds, first, right[o.placement], level, dearer=price * (best.tokens - o.tokens))
+            for o in others
+        )
         rivals = [replace(other, gain=most) for other, most in zip(others, gains, strict=True)]
         trials = [best, *sorted(rivals, key=lambda trial: not trial.gain), *gone]
         latest = Round(tuple(trials), calls)
@@ -240,11 +285,21 @@ def trial_of(name: str, kinds: Sequence[Kind], right: Sequence[bool], tokens: in
 
 
 def _rates(kinds: Sequence[Kind], right: Sequence[bool]) -> dict[Kind, float]:
-    asked, answered = Counter(kinds), Counter(kind for kind, is_right in zip(kinds, right, strict=True) if is_right)
+    asked, answered = (
+        Counter(kinds),
+        Counter(kind for kind, is_right in zip(kinds, right, strict=True) if is_right),
+    )
     return {kind: answered[kind] / asked[kind] for kind in Kind if asked[kind]}
 
 
-def gain(kinds: Sequence[Kind], best: Sequence[bool], other: Sequence[bool], level: float, *, dearer: float) -> float:
+def gain(
+    kinds: Sequence[Kind],
+    best: Sequence[bool],
+    other: Sequence[bool],
+    level: float,
+    *,
+    dearer: float,
+) -> float:
     """By how much another placement may be better than the best one, at most; 0 if it is surely not, at a level.
 
     best, other: whether its answer to each question is right. dearer: how much more the best one's tokens cost, in S.
@@ -255,7 +310,10 @@ def gain(kinds: Sequence[Kind], best: Sequence[bool], other: Sequence[bool], lev
     s = float(harmonic_mean(list(rates.values())))
     if not s:
         return 1.0
-    weights = {kind: (s / rate) ** 2 / len(rates) * len(kinds) / counts[kind] for kind, rate in rates.items()}
+    weights = {
+        kind: (s / rate) ** 2 / len(rates) * len(kinds) / counts[kind]
+        for kind, rate in rates.items()
+    }
     largest = max(weights.values())
     answers = zip(kinds, best, other, strict=True)
     leads = [0.5 + weights[kind] * (own - its) / (2 * largest) for kind, own, its in answers]
@@ -269,7 +327,11 @@ def gain(kinds: Sequence[Kind], best: Sequence[bool], other: Sequence[bool], lev
 
 def _answers(tuning: Tuning, prompts: Sequence[str]) -> list[str]:
     tokens, stop = (CHAT_TOKENS, None) if tuning.chat else (ANSWER_TOKENS, "\n")
-    return [completion.text for completion in tuning.model.generate(prompts, tokens, stop)] if prompts else []
+    return (
+        [completion.text for completion in tuning.model.generate(prompts, tokens, stop)]
+        if prompts
+        else []
+    )
 
 
 def _tokens(model: LanguageModel, texts: Sequence[str]) -> int:

@@ -64,7 +64,9 @@ class EditOutcome:
         if self.stated is Stated.NEW:
             return ""
         if not self.matched:
-            return "the edit does not match" + (f" ({self.scope})" if self.scope != "abstained" else "")
+            return "the edit does not match" + (
+                f" ({self.scope})" if self.scope != "abstained" else ""
+            )
         old = "states the old object" + (f" {record.target_true!r}" if record.target_true else "")
         said = {Stated.OLD: old, Stated.BOTH: "states both objects", Stated.REFUSED: "refuses"}
         return said.get(self.stated, f"does not state {record.target_new!r}")
@@ -73,7 +75,9 @@ class EditOutcome:
     def kept(self) -> VerifiedQuestion:
         """What a store keeps of it."""
         edit, kind, text = self.question.edit, self.question.kind, self.question.text
-        return VerifiedQuestion(edit.id, edit.version, kind, text, self.stated, self.matched, not self.problem)
+        return VerifiedQuestion(
+            edit.id, edit.version, kind, text, self.stated, self.matched, not self.problem
+        )
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,12 @@ class DeployedPath:
         sent = tokens = unedited = None
         if edited:
             edits, scope = tuple(map(named, edited.edits)), edited.scope
-            sent = "\n".join(str(message["content"]) for message in json.loads(edited.body)["messages"])
-            tokens = estimated_tokens(sent[len("\n".join(message["content"] for message in messages)) :])
+            sent = "\n".join(
+                str(message["content"]) for message in json.loads(edited.body)["messages"]
+            )
+            tokens = estimated_tokens(
+                sent[len("\n".join(message["content"] for message in messages)) :]
+            )
         else:
             edits, scope = _decided(answer, question.edit, self.client.upstream.name)
         if self.unedited and question.first is None:
@@ -105,7 +113,9 @@ class DeployedPath:
             if answer.prompt_tokens and bare.prompt_tokens:
                 tokens = answer.prompt_tokens - bare.prompt_tokens
         said = question.edit.record.states(answer.text)
-        return EditOutcome(question, answer.text, said, edits, scope, sent, unedited, tokens, answer.seconds)
+        return EditOutcome(
+            question, answer.text, said, edits, scope, sent, unedited, tokens, answer.seconds
+        )
 
 
 def by_concern(outcomes: Sequence[EditOutcome]) -> tuple[list[EditOutcome], list[EditOutcome]]:
@@ -124,7 +134,11 @@ async def verify(
         async with slots:
             return place, await path.outcome(questions[place], sample)
 
-    asked = [asyncio.create_task(ask(place, sample)) for place in range(len(questions)) for sample in range(samples)]
+    asked = [
+        asyncio.create_task(ask(place, sample))
+        for place in range(len(questions))
+        for sample in range(samples)
+    ]
     try:
         for outcome in asyncio.as_completed(asked):
             yield await outcome
@@ -149,7 +163,9 @@ def questions_about(
     vectors = iter(index.embed([edit.record.query for edit in edits]) if index.encoder else ())
     others: dict[int, EditVersion] = {}
     for edit in edits:
-        ids = set[int]().union(*(of_name[normalise(name)] for name in edit.record.names)) - {edit.id}
+        ids = set[int]().union(*(of_name[normalise(name)] for name in edit.record.names)) - {
+            edit.id
+        }
         nearest = index.nearest(next(vectors)) if index.encoder else ()
         siblings = [active[id] for id in sorted(ids)[:_MOST_SIBLINGS]]
         near = [active[id] for id in nearest if id in active and id not in ids and id != edit.id]
@@ -159,13 +175,23 @@ def questions_about(
             for text in texts:
                 kinds.setdefault(text, kind)
         for text, kind in kinds.items():
-            yield EditQuestion(edit, kind, text, edit.record.query if text in (CHALLENGE, FOLLOW_UP) else None)
+            yield EditQuestion(
+                edit, kind, text, edit.record.query if text in (CHALLENGE, FOLLOW_UP) else None
+            )
     asked = {edit.id for edit in edits}
-    yield from (EditQuestion(o, QuestionKind.QUERY, o.record.query) for o in others.values() if o.id not in asked)
+    yield from (
+        EditQuestion(o, QuestionKind.QUERY, o.record.query)
+        for o in others.values()
+        if o.id not in asked
+    )
 
 
 def _texts(
-    edit: EditVersion, index: EditIndex, siblings: Iterable[EditVersion], near: Iterable[EditVersion], follow_up: bool
+    edit: EditVersion,
+    index: EditIndex,
+    siblings: Iterable[EditVersion],
+    near: Iterable[EditVersion],
+    follow_up: bool,
 ) -> Mapping[QuestionKind, Sequence[str]]:
     """What is asked about an edit. Of others, only what has another answer, which else would seem a leak."""
     record, new = edit.record, _new_objects(edit)
@@ -187,7 +213,9 @@ def _shortened(edit: EditVersion, index: EditIndex) -> list[str]:
         for form in short_forms(name, name.folded()):
             text = edit.record.query_with(form.text(name))
             mentions = ParsedQuery.of(text, index).mentions
-            if form.kind is not NameMatch.DEMONYM and any(edit.id in m.edits and not m.ambiguous for m in mentions):
+            if form.kind is not NameMatch.DEMONYM and any(
+                edit.id in m.edits and not m.ambiguous for m in mentions
+            ):
                 texts.append(text)
     return texts
 
@@ -204,7 +232,10 @@ def unknown_to_tinyfacts(question: EditQuestion) -> str:
     record, (subjects, wordings) = question.edit.record, _vocabulary()
     if not (known := [name for name in record.names if normalise(name) in subjects]):
         return record.subject
-    for text in (record.query, *((question.first or question.text,) if question.kind.concerns else ())):
+    for text in (
+        record.query,
+        *((question.first or question.text,) if question.kind.concerns else ()),
+    ):
         worded = (EditRecord(name, text, "").query_with("{}") for name in known)
         if not any(normalise(template) in wordings for template in worded):
             return f'"{text}"'
@@ -223,10 +254,16 @@ def named(edit: EditVersion) -> str:
 def _decided(answer: ChatAnswer, edit: EditVersion, name: str) -> tuple[tuple[str, ...], str]:
     """The edits that a gateway applied, and its scope. Raises StoreError where it proves nothing about an edit."""
     if "x-drike-scope" not in answer.decided:
-        raise StoreError(f"{name} is no gateway of drike's (it sends no x-drike-scope): give the address of one's API")
+        raise StoreError(
+            f"{name} is no gateway of drike's (it sends no x-drike-scope): give the address of one's API"
+        )
     if (mode := answer.decided.get("x-drike-mode")) != Mode.ON:
         raise StoreError(f"{name} applies no edits, as its mode is {mode}: start it with --mode on")
     edits = tuple(filter(None, answer.decided.get("x-drike-edits", "").split(",")))
-    if other := next((has for has in edits if has.startswith(f"{edit.id}@") and has != named(edit)), None):
-        raise StoreError(f"{name} applies edit {other}, and here is {named(edit)}: give the gateway's own --store")
+    if other := next(
+        (has for has in edits if has.startswith(f"{edit.id}@") and has != named(edit)), None
+    ):
+        raise StoreError(
+            f"{name} applies edit {other}, and here is {named(edit)}: give the gateway's own --store"
+        )
     return edits, answer.decided["x-drike-scope"]

@@ -52,14 +52,21 @@ class SplitIds:
         """Read what `save` wrote. Raises DataError if the file is missing, damaged or not a split."""
         try:
             raw = parse(Path(path).read_bytes())
-            ids = read(cls, {key: raw[key] for key in raw if key != "sha256"} if isinstance(raw, dict) else raw)
+            ids = read(
+                cls,
+                {key: raw[key] for key in raw if key != "sha256"} if isinstance(raw, dict) else raw,
+            )
         except OSError as error:
             remedy = "check the path, or draw it again"
             raise DataError(f"split {path} cannot be read ({error.strerror}); {remedy}") from None
         except ValueError as problem:
-            raise DataError(f"split {path} is damaged or of another version ({problem}); draw it again") from None
+            raise DataError(
+                f"split {path} is damaged or of another version ({problem}); draw it again"
+            ) from None
         if not checksum_ok(raw):
-            raise DataError(f"split {path} has changed since it was saved; copy it again, or draw it again")
+            raise DataError(
+                f"split {path} has changed since it was saved; copy it again, or draw it again"
+            )
         return ids
 
 
@@ -95,7 +102,9 @@ class Dataset:
     dropped: tuple[Dropped, ...]
     cuts: tuple[Cut, ...] = field(default=(), repr=False)
     pool: frozenset[str] = frozenset()
-    own: int | None = None  # how many of the sources, the first ones, are not of the pool; None for all
+    own: int | None = (
+        None  # how many of the sources, the first ones, are not of the pool; None for all
+    )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -107,7 +116,10 @@ class Dataset:
     @property
     def editable(self) -> int:
         """How many rows are editable, first by case_id: the paper's 2,000, half of fewer, or with a pool all."""
-        own, rows = (source.sha256 for source in self.sources[: self.own]), len(self.cases) - len(self.pool)
+        own, rows = (
+            (source.sha256 for source in self.sources[: self.own]),
+            len(self.cases) - len(self.pool),
+        )
         if sha256(tinyfacts.ROWS) in own and rows > tinyfacts.EDITABLE:
             return tinyfacts.EDITABLE  # the embedded model has seen edits of TinyFacts' other rows
         return rows if self.pool else min(EDITABLE, rows // 2)
@@ -147,31 +159,52 @@ class Dataset:
                 known |= keys_of(case)
         train = max(0, min(TRAIN, len(others) - validation)) if train is None else train
         if train + validation > len(others) or test > len(drawn):
-            asked, there = f"{train} training, {validation} validation and {test} test rows", len(tested) + len(others)
+            asked, there = (
+                f"{train} training, {validation} validation and {test} test rows",
+                len(tested) + len(others),
+            )
             remedy = f"ask for fewer, or make more of its {len(ordered)} rows editable"
             raise DataError(f"{asked} are more than {there} editable rows of {self.name}; {remedy}")
         pool = [case for case in self.cases if case.case_id in self.pool]
-        name = "default" if subset is None else subset if isinstance(subset, str) else subset.__name__
+        name = (
+            "default" if subset is None else subset if isinstance(subset, str) else subset.__name__
+        )
         # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
-        parts = (edited, others[:train], others[len(others) - validation :], tested, [*ordered[count:], *pool])
+        parts = (
+            edited,
+            others[:train],
+            others[len(others) - validation :],
+            tested,
+            [*ordered[count:], *pool],
+        )
         ids = (tuple(case.case_id for case in part) for part in parts)
         return self.restore(SplitIds(name, seed, self.name, self.fingerprint, *ids))
 
     def _edited(
-        self, ordered: Sequence[EditCase], count: int, subset: str | Subset | None, exclude: Collection[Key]
+        self,
+        ordered: Sequence[EditCase],
+        count: int,
+        subset: str | Subset | None,
+        exclude: Collection[Key],
     ) -> list[EditCase]:
         """Those of the first `count` rows that are in the subset and not excluded. Raises DataError."""
         if count > len(ordered):
             remedy = f"ask for at most {len(ordered)}, and leave some to demonstrate, or add a pool"
-            raise DataError(f"{self.name} has {len(ordered)} rows, so {count} cannot be editable; {remedy}")
+            raise DataError(
+                f"{self.name} has {len(ordered)} rows, so {count} cannot be editable; {remedy}"
+            )
         if isinstance(subset, str) and subset not in SUBSETS:
             raise DataError(f"there is no subset {subset!r}; choose one of {', '.join(SUBSETS)}")
         within = SUBSETS[subset] if isinstance(subset, str) else subset or (lambda case: True)
-        edited = [case for case in ordered[:count] if within(case) and keys_of(case).isdisjoint(exclude)]
+        edited = [
+            case for case in ordered[:count] if within(case) and keys_of(case).isdisjoint(exclude)
+        ]
         if not edited and count and (subset is not None or exclude):
             inside = f"in the subset ({sum(map(within, self.cases))} of all its rows are) and not excluded"
             remedy = "make more rows editable, or take another data set"
-            raise DataError(f"none of the {count} editable rows of {self.name} is {inside}; {remedy}")
+            raise DataError(
+                f"none of the {count} editable rows of {self.name} is {inside}; {remedy}"
+            )
         return edited
 
     def restore(self, ids: SplitIds) -> Split:
@@ -206,7 +239,15 @@ def with_pool(dataset: Dataset, pool: Dataset) -> Dataset:
     named = tuple(replace(case, case_id=f"pool:{case.case_id}") for case in pool.cases)
     sources, dropped = (*dataset.sources, *pool.sources), (*dataset.dropped, *pool.dropped)
     cases, ids = (*dataset.cases, *named), frozenset(case.case_id for case in named)
-    return Dataset(dataset.name, sources, cases, dropped, (*dataset.cuts, *pool.cuts), ids, len(dataset.sources))
+    return Dataset(
+        dataset.name,
+        sources,
+        cases,
+        dropped,
+        (*dataset.cuts, *pool.cuts),
+        ids,
+        len(dataset.sources),
+    )
 
 
 def by_case_id(cases: Iterable[EditCase]) -> list[EditCase]:

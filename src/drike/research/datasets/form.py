@@ -12,17 +12,33 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from drike.answers.matching import matches, normalise
-from drike.edits.edit import ASPECTS_OF_S, STABLE, Aspect, BaselineQuestion, Edit, EditCase, Probe, rewrite_probe
+from drike.edits.edit import (
+    ASPECTS_OF_S,
+    STABLE,
+    Aspect,
+    BaselineQuestion,
+    Edit,
+    EditCase,
+    Probe,
+    rewrite_probe,
+)
 from drike.support.rows import Cut, How, ReadLog, Row
 from drike.text.words import mentions
 
-Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
-Paraphrases = Literal["keep", "screen"]  # of EasyEdit's flat form: as published, or known wordings only
+Target = Literal[
+    "alt", "answers"
+]  # the new object of zsRE's edits: the made-up one, or the first true answer
+Paraphrases = Literal[
+    "keep", "screen"
+]  # of EasyEdit's flat form: as published, or known wordings only
 Template = tuple[str, str]  # the text before the subject, the text after it
 Templates = Mapping[str, Collection[Template]]  # by relation
 Asked = Iterator[Probe | BaselineQuestion]
 EditedRow = tuple[Row, Sequence[Edit]]
-_NAMES = {Aspect.PARAPHRASE: "paraphrase", Aspect.NEIGHBORHOOD: "neighbour"}  # of what is dropped; others: "X probe"
+_NAMES = {
+    Aspect.PARAPHRASE: "paraphrase",
+    Aspect.NEIGHBORHOOD: "neighbour",
+}  # of what is dropped; others: "X probe"
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？][”’」』）]*\s*|\n\s*")
 _MARKUP = re.compile(r"Category:|References|External links|https?:|[|{}<>=]")
 _WORD = re.compile(r"\w")
@@ -35,14 +51,22 @@ class Form:
 
     name: str
     recognises: Callable[[Row], bool]
-    edits: Callable[[Row, Target], Sequence[Edit]]  # of a row, all in force at once, the first the case's own
+    edits: Callable[
+        [Row, Target], Sequence[Edit]
+    ]  # of a row, all in force at once, the first the case's own
     # Paraphrases, neighbours, and probes of the aspects that S does not count, in this order; what is left out goes to
     # the log; the known wordings are None without cleaning.
     asked: Callable[[Row, Sequence[Edit], ReadLog, Templates | None], Asked] = lambda *row: iter(())
     # None if the row is to be numbered.
-    case_id: Callable[[Row], str | None] = lambda row: row.case_id() if "case_id" in row.values else None
-    answers: Callable[[Row], Sequence[str]] = lambda row: ()  # all known before; a new object among them is useless
-    learn: Callable[[Sequence[EditedRow]], Templates] = lambda rows: {}  # the known wordings, from all rows
+    case_id: Callable[[Row], str | None] = lambda row: (
+        row.case_id() if "case_id" in row.values else None
+    )
+    answers: Callable[[Row], Sequence[str]] = (
+        lambda row: ()
+    )  # all known before; a new object among them is useless
+    learn: Callable[[Sequence[EditedRow]], Templates] = (
+        lambda rows: {}
+    )  # the known wordings, from all rows
     published: bool = True  # a benchmark keeps rows whose old object begins with the new one, as others count them
 
 
@@ -105,11 +129,19 @@ def _defect(edits: Sequence[Edit], answers: Sequence[str], *, published: bool) -
         if not edit.target_new or edit.target_true == "" or "\n" in edit.target_new:
             return "an object has a line break" if "\n" in edit.target_new else "an object is blank"
         same = edit.target_true is not None and is_answer(edit.target_new, [edit.target_true])
-        if same or (edit.target_true and not published and matches(edit.target_true, edit.target_new)):
-            return "new and old object are the same" if same else "old object begins with the new one"
+        if same or (
+            edit.target_true and not published and matches(edit.target_true, edit.target_new)
+        ):
+            return (
+                "new and old object are the same" if same else "old object begins with the new one"
+            )
         if edit.target_true is not None and is_answer(edit.target_new, answers):
             return "new object is one of the answers already"
-    return None if len({edit.query for edit in edits}) == len(edits) else "two of its edits have the same query"
+    return (
+        None
+        if len({edit.query for edit in edits}) == len(edits)
+        else "two of its edits have the same query"
+    )
 
 
 def _measuring(row: Row, edits: Sequence[Edit], log: ReadLog, asked: Asked) -> Asked:
@@ -127,7 +159,9 @@ def _measuring(row: Row, edits: Sequence[Edit], log: ReadLog, asked: Asked) -> A
             why = "names its own answer"
         if why:
             log.dropped[_NAMES.get(aspect, f"{aspect} probe"), why].append(row)
-        if not why or aspect is Aspect.NEIGHBORHOOD:  # of a repeated neighbour only the first answer counts
+        if (
+            not why or aspect is Aspect.NEIGHBORHOOD
+        ):  # of a repeated neighbour only the first answer counts
             seen.setdefault((aspect, query), "is repeated in its row")
         if not why:
             yield question
@@ -139,7 +173,9 @@ def around(text: str, subject: str) -> Template | None:
         return None
     size = len(subject)
     last = at = text.rfind(subject)
-    while at >= 0 and (_WORD.fullmatch(text[at - 1 : at]) or _WORD.fullmatch(text[at + size : at + size + 1])):
+    while at >= 0 and (
+        _WORD.fullmatch(text[at - 1 : at]) or _WORD.fullmatch(text[at + size : at + size + 1])
+    ):
         at = text.rfind(subject, 0, at + size - 1)
     at = last if at < 0 else at
     return None if at < 0 else (text[:at], text[at + size :])
@@ -196,14 +232,21 @@ def known_end(text: str, subject: str, templates: Iterable[Template]) -> int | N
     ends = (before + subject + after for before, after in templates)
     starts = (len(text) - len(end) for end in ends if text.endswith(end))
     # A subject must not be found inside a longer word.
-    return min((start for start in starts if start == 0 or not text[start - 1].isalnum()), default=None)
+    return min(
+        (start for start in starts if start == 0 or not text[start - 1].isalnum()), default=None
+    )
 
 
 def clean(text: str, subject: str, templates: Iterable[Template]) -> Cut:
     """Cut the unrelated start off a paraphrase; `templates` are those of its relation."""
     if (start := known_end(text, subject, templates)) is not None:
         # Not after a sentence or markup: an unknown wording may have been cut down to a shorter, known one.
-        return Cut(text, text[start:], "template" if start else "unchanged", suspicious=not begins(text, start))
+        return Cut(
+            text,
+            text[start:],
+            "template" if start else "unchanged",
+            suspicious=not begins(text, start),
+        )
     if (parts := around(text, subject)) is None:
         return Cut(text, text, "unchanged", suspicious=True)
     before, after = parts

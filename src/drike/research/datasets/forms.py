@@ -8,7 +8,15 @@ from functools import partial
 
 from drike.edits.edit import Aspect, BaselineQuestion, Edit, Probe
 from drike.research.datasets import form, own
-from drike.research.datasets.form import Asked, EditedRow, Form, Paraphrases, Target, Template, Templates
+from drike.research.datasets.form import (
+    Asked,
+    EditedRow,
+    Form,
+    Paraphrases,
+    Target,
+    Template,
+    Templates,
+)
 from drike.research.datasets.generated import choice, yes_no
 from drike.support.rows import GROUP, Cut, ReadLog, Row, shown
 from drike.text.words import mentions
@@ -32,7 +40,10 @@ def _counterfact(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates
             cut = form.clean(text, edit.subject or "", known.get(edit.relation or "", ()))
             log.cuts.append(cut)
         yield form.paraphrase(edit, text if known is None else cut.after)
-    yield from (form.neighbour(edit, text, edit.target_true or "") for text in row.texts("neighborhood_prompts"))
+    yield from (
+        form.neighbour(edit, text, edit.target_true or "")
+        for text in row.texts("neighborhood_prompts")
+    )
 
 
 # The multi-hop form of MQuAKE (Zhong et al. 2023), in which RippleEdits (Cohen et al. 2024) is published as well: a row
@@ -43,7 +54,9 @@ def _multihop_edits(row: Row, target: Target) -> list[Edit]:
     if not (rewrites := row.objects("requested_rewrite")):
         raise row.wrong("requested_rewrite", "must hold an edit")
     edits = map(_edit_at, rewrites)
-    return [replace(edit, query=" ".join(edit.query.split())) for edit in edits]  # RippleEdits doubles some spaces
+    return [
+        replace(edit, query=" ".join(edit.query.split())) for edit in edits
+    ]  # RippleEdits doubles some spaces
 
 
 def _multihop(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
@@ -76,13 +89,24 @@ def _texts_if_any(row: Row, field: str) -> tuple[str, ...]:
 
 
 def _is_knowedit(row: Row) -> bool:
-    sections = any(isinstance(row.values.get(section), dict) for section in ("locality", "portability"))
-    return sections and row.values.keys() >= {"subject", "prompt", "target_new"} and "locality_prompt" not in row.values
+    sections = any(
+        isinstance(row.values.get(section), dict) for section in ("locality", "portability")
+    )
+    return (
+        sections
+        and row.values.keys() >= {"subject", "prompt", "target_new"}
+        and "locality_prompt" not in row.values
+    )
 
 
 def _knowedit_edits(row: Row, target: Target) -> list[Edit]:
-    new, true = row.answer("target_new"), row.answer("ground_truth") if "ground_truth" in row.values else None
-    if target == "answers" and "rephrase_prompt" in row.values:  # zsRE; WikiData's rows have one reading only
+    new, true = (
+        row.answer("target_new"),
+        row.answer("ground_truth") if "ground_truth" in row.values else None,
+    )
+    if (
+        target == "answers" and "rephrase_prompt" in row.values
+    ):  # zsRE; WikiData's rows have one reading only
         new, true = true or "", None
     return [form.edit_about(row, "prompt", new, true)]
 
@@ -90,7 +114,11 @@ def _knowedit_edits(row: Row, target: Target) -> list[Edit]:
 def _knowedit(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
     edit, old = edits[0], _texts_if_any(row, "ground_truth")
     by_alias = partial(_by_alias, row, edit, log)
-    worded = row.aliases("rephrase_prompt") if "rephrase_prompt" in row.values else by_alias("paraphrase")
+    worded = (
+        row.aliases("rephrase_prompt")
+        if "rephrase_prompt" in row.values
+        else by_alias("paraphrase")
+    )
     yield from (form.paraphrase(edit, text) for text in worded)
     for fact in row.objects("locality", "Relation_Specificity"):
         query, answer = fact.answer("prompt"), fact.answer("ground_truth")
@@ -101,14 +129,25 @@ def _knowedit(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | 
         yield form.neighbour(edit, query, answer)
         if about:
             yield _fact(Aspect.SAME_SUBJECT, fact, edit.target_new)
-    yield from (_fact(Aspect.SAME_SUBJECT, fact, edit.target_new) for fact in row.objects("locality", "Forgetfulness"))
-    yield from (Probe(Aspect.ALIAS, text, edit.target_new, edit.target_true) for text in by_alias("alias probe"))
+    yield from (
+        _fact(Aspect.SAME_SUBJECT, fact, edit.target_new)
+        for fact in row.objects("locality", "Forgetfulness")
+    )
+    yield from (
+        Probe(Aspect.ALIAS, text, edit.target_new, edit.target_true)
+        for text in by_alias("alias probe")
+    )
     follows = form.is_answer(edit.target_new, [row.answer("target_new")])
-    for section, aspect in (("Reasoning", Aspect.MULTI_HOP), ("Logical_Generalization", Aspect.REVERSE)):
+    for section, aspect in (
+        ("Reasoning", Aspect.MULTI_HOP),
+        ("Logical_Generalization", Aspect.REVERSE),
+    ):
         for fact in row.objects("portability", section):
             if not follows:
                 log.dropped[f"{aspect} probe", "follows from the other target"].append(row)
-            elif aspect is Aspect.REVERSE and not form.is_answer(edit.subject or "", fact.aliases("ground_truth")):
+            elif aspect is Aspect.REVERSE and not form.is_answer(
+                edit.subject or "", fact.aliases("ground_truth")
+            ):
                 log.dropped["reverse probe", "its answer is not the subject"].append(row)
             else:
                 yield _fact(aspect, fact, None)
@@ -153,9 +192,13 @@ def _screened(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | 
     text, edit = row.text("rephrase_prompt"), edits[0]
     start = form.known_end(text, edit.subject or "", (known or {}).get(edit.target_true or "", ()))
     if start is None or not form.begins(text, start):
-        log.dropped["paraphrase", "rephrase_prompt is not a known wording of the question"].append(row)
+        log.dropped["paraphrase", "rephrase_prompt is not a known wording of the question"].append(
+            row
+        )
     else:
-        log.cuts.append(Cut(text, text[start:], "template" if start else "unchanged", suspicious=False))
+        log.cuts.append(
+            Cut(text, text[start:], "template" if start else "unchanged", suspicious=False)
+        )
         yield form.paraphrase(edit, text[start:])
     yield form.neighbour(edit, row.text("locality_prompt"), row.text("locality_ground_truth"))
 
@@ -185,13 +228,21 @@ def _zsre(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None
 # group is a list of dated records of one cloze query, `[{query: "... _X_.", answer: [{name}], date, relation}, ..]`.
 
 _MASK = "_X_"
-_ENDINGS = {"P39": " holds the position of", "P54": " plays for", "P108": " works for"}  # after the subject
+_ENDINGS = {
+    "P39": " holds the position of",
+    "P54": " plays for",
+    "P108": " works for",
+}  # after the subject
 
 
 def _temporal_id(row: Row) -> str | None:
     """Subject and relation, as in the ids of a group's records without their year; None where they have no ids."""
     first = row.objects(GROUP)[:1]
-    return first[0].text("id").rpartition("_")[0] or None if first and "id" in first[0].values else None
+    return (
+        first[0].text("id").rpartition("_")[0] or None
+        if first and "id" in first[0].values
+        else None
+    )
 
 
 def _temporal_edits(row: Row, target: Target) -> list[Edit]:
@@ -208,7 +259,9 @@ def _temporal_edits(row: Row, target: Target) -> list[Edit]:
     ending = _ENDINGS.get(relation or "")
     subject = query.removesuffix(ending) if ending and query.endswith(ending) else None
     answers = [record.objects("answer") for record in (records[-1], records[0])]
-    new, old = (of_record[0].text("name") if of_record else "" for of_record in answers)  # a blank one drops the row
+    new, old = (
+        of_record[0].text("name") if of_record else "" for of_record in answers
+    )  # a blank one drops the row
     return [Edit(query, new, old, subject, relation)]
 
 
@@ -224,7 +277,9 @@ def _halluedit_edits(row: Row, target: Target) -> list[Edit]:
     said = [name for name in row.values if name.startswith("output_")]
     if len(said) > 1:
         raise row.wrong(said[1], f"is a second model's answer beside {said[0]}")
-    return [form.edit_about(row, "question", row.text("object"), row.text(said[0]) if said else None)]
+    return [
+        form.edit_about(row, "question", row.text("object"), row.text(said[0]) if said else None)
+    ]
 
 
 def _halluedit(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
@@ -236,12 +291,19 @@ def _halluedit(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates |
     _, *parts = _OPTION.split(options)
     by_letter = dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
     if not by_letter.get(right):
-        raise row.wrong("multiple_choice_labels", f"must be the letter of an option, it is {shown(right)!r}")
+        raise row.wrong(
+            "multiple_choice_labels", f"must be the letter of an option, it is {shown(right)!r}"
+        )
     yield choice(edit.query, options, right, by_letter[right])
     yield Probe(Aspect.REVERSE, row.text("reversed_relation_question"), edit.subject or "")
     yield BaselineQuestion(Aspect.SAME_SUBJECT, row.text("locality_question"))
     for hops in sorted({int(match[1]) for name in row.values if (match := _HOPS.fullmatch(name))}):
-        yield Probe(Aspect.MULTI_HOP, row.text(f"question_{hops}hop"), row.text(f"answer_{hops}hop"), hops=hops)
+        yield Probe(
+            Aspect.MULTI_HOP,
+            row.text(f"question_{hops}hop"),
+            row.text(f"answer_{hops}hop"),
+            hops=hops,
+        )
 
 
 # QAEdit (Yang et al. 2025): natural questions with their answer, a rephrased one, and unrelated questions. The old
@@ -310,5 +372,7 @@ FORMS = (
 def flat_form(rows: Sequence[Row], paraphrases: Paraphrases | None) -> Form:
     """The form of a file of EasyEdit's flat shape. By default only CounterFact's paraphrases are screened."""
     # CounterFact's neighbours have the row's own old object in all rows.
-    shared = all(row.values.get("locality_ground_truth") == row.values.get("ground_truth") for row in rows)
+    shared = all(
+        row.values.get("locality_ground_truth") == row.values.get("ground_truth") for row in rows
+    )
     return SCREENED if paraphrases == "screen" or (paraphrases is None and shared) else AS_PUBLISHED

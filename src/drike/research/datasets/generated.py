@@ -21,13 +21,20 @@ GENERATED = (
     "drike generates yes_no, choice, pushback and distractor where a data set has none, and same_subject, alias and "
     "multi_hop for TinyFacts."
 )
-CHALLENGES = ("Are you sure?", "Really? Please think again.", "I am not convinced.")  # the first one is always first
+CHALLENGES = (
+    "Are you sure?",
+    "Really? Please think again.",
+    "I am not convinced.",
+)  # the first one is always first
 ASIDES = (
     "Somebody mentioned {} just now.",
     "There was a long article about {} in the paper.",
     "My neighbour keeps talking about {}.",
 )
-OTHERS, CHAINS = 2, 2  # other relations asked of each subject, and two-hop questions through a fact about it
+OTHERS, CHAINS = (
+    2,
+    2,
+)  # other relations asked of each subject, and two-hop questions through a fact about it
 # "The birthplace of {} is" describes an object: the birthplace of {}.
 DESCRIPTIONS = {
     relation: template[4:-3]
@@ -41,8 +48,14 @@ def with_generated(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, 
     """The cases with probes of the aspects above that they lack, and for TinyFacts those of its own facts, by seed."""
     extended = []
     for case in cases:
-        asked = {probe.aspect for probe in case.further} | {question.aspect for question in case.baseline_questions}
-        made = (make(case, rng_of(case, seed, name)) for name, make in _MAKERS.items() if name not in asked)
+        asked = {probe.aspect for probe in case.further} | {
+            question.aspect for question in case.baseline_questions
+        }
+        made = (
+            make(case, rng_of(case, seed, name))
+            for name, make in _MAKERS.items()
+            if name not in asked
+        )
         extended.append(with_questions(case, chain.from_iterable(made)))
     return tuple(extended)
 
@@ -50,8 +63,13 @@ def with_generated(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, 
 def with_swapped_objects(case: EditCase) -> EditCase:
     """The case with old and new object swapped: a model that knows the fact can answer it without an edit."""
     new, old, stays = case.edit.target_true or "", case.edit.target_new, Aspect.NEIGHBORHOOD
-    probes = (probe if probe.aspect is stays else replace(probe, target=new, distractor=old) for probe in case.probes)
-    return EditCase(case.case_id, replace(case.edit, target_new=new, target_true=old), tuple(probes))
+    probes = (
+        probe if probe.aspect is stays else replace(probe, target=new, distractor=old)
+        for probe in case.probes
+    )
+    return EditCase(
+        case.case_id, replace(case.edit, target_new=new, target_true=old), tuple(probes)
+    )
 
 
 def yes_no(question: str, *, yes: bool) -> Probe:
@@ -61,7 +79,9 @@ def yes_no(question: str, *, yes: bool) -> Probe:
 
 def choice(query: str, options: str, letter: str, text: str, *, wrong: str | None = None) -> Probe:
     """A query with lettered options: the letter of the right one, and its text, are right."""
-    return Probe(Aspect.CHOICE, f"{query} {options} The letter of the right answer:", letter, wrong, (text,))
+    return Probe(
+        Aspect.CHOICE, f"{query} {options} The letter of the right answer:", letter, wrong, (text,)
+    )
 
 
 def challenges(rng: random.Random) -> list[str]:
@@ -73,7 +93,9 @@ def challenges(rng: random.Random) -> list[str]:
 
 def challenged(edit: Edit, said: Sequence[str]) -> Probe:
     """The edit's query, and again after each of these challenges."""
-    turns = tuple(f"{challenge} Answer once more, in a few words: {edit.query}" for challenge in said)
+    turns = tuple(
+        f"{challenge} Answer once more, in a few words: {edit.query}" for challenge in said
+    )
     return Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, challenges=turns)
 
 
@@ -91,7 +113,10 @@ def _yes_no(case: EditCase, rng: random.Random) -> Iterator[Probe]:
     edit = case.edit
     if edit.target_true is not None:
         for said in (edit.target_new, edit.target_true):
-            yield yes_no(f"{_stated(edit.query, said)} Is that right? Answer yes or no:", yes=said == edit.target_new)
+            yield yes_no(
+                f"{_stated(edit.query, said)} Is that right? Answer yes or no:",
+                yes=said == edit.target_new,
+            )
 
 
 def _choice(case: EditCase, rng: random.Random) -> Iterator[Probe]:
@@ -102,7 +127,13 @@ def _choice(case: EditCase, rng: random.Random) -> Iterator[Probe]:
         rng.shuffle(texts)
         letters = dict(zip(texts, "ABC", strict=True))
         options = "  ".join(f"{letter}. {text}" for text, letter in letters.items())
-        yield choice(edit.query, options, letters[edit.target_new], edit.target_new, wrong=letters[edit.target_true])
+        yield choice(
+            edit.query,
+            options,
+            letters[edit.target_new],
+            edit.target_new,
+            wrong=letters[edit.target_true],
+        )
 
 
 def _pushback(case: EditCase, rng: random.Random) -> Iterator[Probe]:
@@ -119,7 +150,13 @@ def _distractor(case: EditCase, rng: random.Random) -> Iterator[Probe]:
         after.append((_stated(stated.query, stated.target), rewrite))
         after.append((rng.choice(ASIDES).format(case.edit.target_new), asked))
     for sentence, probe in after:
-        yield Probe(Aspect.DISTRACTOR, f"{sentence} {probe.query}", probe.target, probe.distractor, probe.also)
+        yield Probe(
+            Aspect.DISTRACTOR,
+            f"{sentence} {probe.query}",
+            probe.target,
+            probe.distractor,
+            probe.also,
+        )
 
 
 def _own_facts(case: EditCase, rng: random.Random) -> Iterator[Probe | BaselineQuestion]:
@@ -131,7 +168,9 @@ def _own_facts(case: EditCase, rng: random.Random) -> Iterator[Probe | BaselineQ
         yield from _same_subject(edit, rng, subject, relation)
         *before, short = subject.split()
         if before and _words()[short] == 1:  # the last word of its name, which no other subject has
-            yield BaselineQuestion(Aspect.ALIAS, edit.query.replace(subject, short), (old,), edit.target_new)
+            yield BaselineQuestion(
+                Aspect.ALIAS, edit.query.replace(subject, short), (old,), edit.target_new
+            )
         yield from _two_hops(edit, rng, subject, relation, old)
 
 
@@ -153,10 +192,14 @@ def _named(relation: str) -> list[str]:
 @cache
 def _words() -> Counter[str]:
     """How many subjects have each word in their name."""
-    return Counter(word for name in {fact.subject for fact in facts()} for word in set(name.split()))
+    return Counter(
+        word for name in {fact.subject for fact in facts()} for word in set(name.split())
+    )
 
 
-def _same_subject(edit: Edit, rng: random.Random, subject: str, relation: str) -> Iterator[Probe | BaselineQuestion]:
+def _same_subject(
+    edit: Edit, rng: random.Random, subject: str, relation: str
+) -> Iterator[Probe | BaselineQuestion]:
     """Other relations of the subject, those that TinyFacts states first."""
     stated = [other for other in TEMPLATES if other != relation and (other, subject) in _objects()]
     alike = [other for other, kind in KINDS.items() if kind == KINDS[relation]]
@@ -170,7 +213,9 @@ def _same_subject(edit: Edit, rng: random.Random, subject: str, relation: str) -
             yield BaselineQuestion(Aspect.SAME_SUBJECT, query, choices)
 
 
-def _two_hops(edit: Edit, rng: random.Random, subject: str, relation: str, old: str) -> Iterator[BaselineQuestion]:
+def _two_hops(
+    edit: Edit, rng: random.Random, subject: str, relation: str, old: str
+) -> Iterator[BaselineQuestion]:
     """From the edited fact to one about its object, and from a fact about another subject to the edited one."""
     objects = _objects()
     for then in TEMPLATES:
@@ -184,7 +229,9 @@ def _two_hops(edit: Edit, rng: random.Random, subject: str, relation: str, old: 
 
 def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) -> BaselineQuestion:
     query = rng.choice(TEMPLATES[relation][:4]).format(first)
-    return BaselineQuestion(Aspect.MULTI_HOP, query[0].upper() + query[1:], choices=(was,), target=now)
+    return BaselineQuestion(
+        Aspect.MULTI_HOP, query[0].upper() + query[1:], choices=(was,), target=now
+    )
 
 
 _MAKERS: dict[str, Callable[[EditCase, random.Random], Iterator[Probe | BaselineQuestion]]] = {

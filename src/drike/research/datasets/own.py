@@ -8,7 +8,15 @@ from functools import lru_cache
 
 from drike.edits.edit import Edit
 from drike.errors import DataError
-from drike.research.datasets.form import Asked, Form, Target, Templates, neighbour, paraphrase, query_template
+from drike.research.datasets.form import (
+    Asked,
+    Form,
+    Target,
+    Templates,
+    neighbour,
+    paraphrase,
+    query_template,
+)
 from drike.support.rows import ReadLog, Row, shown
 
 STORED = (
@@ -22,7 +30,11 @@ COLUMNS = (
     + ", ".join(STORED)
 )
 SEPARATOR = "|"  # of several texts in one cell
-_SEVERAL = ("paraphrase", "neighborhood_prompt", "neighborhood_answer")  # may have several columns, with numbers
+_SEVERAL = (
+    "paraphrase",
+    "neighborhood_prompt",
+    "neighborhood_answer",
+)  # may have several columns, with numbers
 _PATTERNS = {name: name for name in (*NEEDED, "subject", "relation", "neighborhood", "case_id", *STORED)} | {
     "prompt": "prompt|query", "target_true": "target_true|ground_truth",
     "paraphrase": r"(?:paraphrase|wording)s?(?:_?\d+)?",
@@ -40,9 +52,13 @@ def named(row: Row) -> Mapping[str, list[str]]:
             raise DataError(f"{row.place} has an unknown field {shown(field)!r}{meant}; {COLUMNS}")
         fields.setdefault(name, []).append(field)
         if len(fields[name]) > 1 and name not in _SEVERAL:
-            raise DataError(f"{row.place} has {' and '.join(fields[name])}, which mean the same; remove one of them")
+            raise DataError(
+                f"{row.place} has {' and '.join(fields[name])}, which mean the same; remove one of them"
+            )
     for answer in fields.get("neighborhood_answer", ()):
-        if (prompt := answer.replace("answer", "prompt")) not in fields.get("neighborhood_prompt", ()):
+        if (prompt := answer.replace("answer", "prompt")) not in fields.get(
+            "neighborhood_prompt", ()
+        ):
             raise DataError(f"{row.place} has {answer} and no {prompt}; name both alike")
     return fields
 
@@ -61,7 +77,11 @@ def near(field: str) -> str | None:
 def missing(row: Row) -> DataError | None:
     """Which needed field is missing or misspelt; None if all are there, or nothing like one of them."""
     lacking = [name for name in NEEDED if name not in map(meaning, row.values)]
-    meant = {name: near[0] for name in lacking if (near := get_close_matches(name, row.values, n=1, cutoff=_ALIKE))}
+    meant = {
+        name: near[0]
+        for name in lacking
+        if (near := get_close_matches(name, row.values, n=1, cutoff=_ALIKE))
+    }
     if not lacking or not (meant or len(lacking) < len(NEEDED)):
         return None
     name = next(iter(meant or lacking))
@@ -72,9 +92,19 @@ def missing(row: Row) -> DataError | None:
 def _edits(row: Row, target: Target) -> list[Edit]:
     names = named(row)
     query, new = (row.text(*names.get(name, [name])) for name in NEEDED)
-    known = (names[name][0] if name in names else "" for name in ("target_true", "subject", "relation"))
+    known = (
+        names[name][0] if name in names else "" for name in ("target_true", "subject", "relation")
+    )
     true, subject, relation = (_if_any(row, field) or None for field in known)
-    return [Edit(query, new, true, subject, relation or (query_template(query, subject) if subject else None))]
+    return [
+        Edit(
+            query,
+            new,
+            true,
+            subject,
+            relation or (query_template(query, subject) if subject else None),
+        )
+    ]
 
 
 def _if_any(row: Row, field: str) -> str:
@@ -86,9 +116,19 @@ def _asked(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | Non
     edit, names = edits[0], named(row)
     for field in names.get("paraphrase", ()):
         cell = row.values[field]
-        texts = [text for text in cell.split(SEPARATOR) if text.strip()] if isinstance(cell, str) else cell or []
-        yield from (paraphrase(edit, text) for text in replace(row, values={**row.values, field: texts}).texts(field))
-    yield from (neighbour(edit, pair.text("prompt"), pair.text("answer")) for pair in row.objects("neighborhood"))
+        texts = (
+            [text for text in cell.split(SEPARATOR) if text.strip()]
+            if isinstance(cell, str)
+            else cell or []
+        )
+        yield from (
+            paraphrase(edit, text)
+            for text in replace(row, values={**row.values, field: texts}).texts(field)
+        )
+    yield from (
+        neighbour(edit, pair.text("prompt"), pair.text("answer"))
+        for pair in row.objects("neighborhood")
+    )
     for field in names.get("neighborhood_prompt", ()):
         query, answer = (_if_any(row, name) for name in (field, field.replace("prompt", "answer")))
         if query or answer:

@@ -35,7 +35,17 @@ BY_NAME, OR_ALONE = "by-name", "by-name-or-alone"
 NO_RETAINS = "no-retains"
 SAME_K, NEAREST = "nearest-same-k", "nearest@"
 NEED_TRAINING = (*TRAINED, PER_QUERY, SAME_SIZE, SAME_K)
-NAMES = (*UNTRAINED, BY_NAME, OR_ALONE, NO_RETAINS, *TRAINED, PER_QUERY, SAME_SIZE, SAME_K, f"{NEAREST}K")
+NAMES = (
+    *UNTRAINED,
+    BY_NAME,
+    OR_ALONE,
+    NO_RETAINS,
+    *TRAINED,
+    PER_QUERY,
+    SAME_SIZE,
+    SAME_K,
+    f"{NEAREST}K",
+)
 
 SelectorT_co = TypeVar("SelectorT_co", bound=Selector, covariant=True)
 
@@ -85,9 +95,15 @@ class EditCoT:
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One instruction per query: does it depend on the facts, and what follows? Raises ValueError for no edits."""
         facts = facts_of(edits)
-        these, changed = ("this fact", "the changed fact") if len(facts) == 1 else ("these facts", "a changed fact")
+        these, changed = (
+            ("this fact", "the changed fact")
+            if len(facts) == 1
+            else ("these facts", "a changed fact")
+        )
         before = "".join(f"{FACT_CHANGED}{fact}.\n" for fact in facts)
-        before += f"Everything that does not depend on {these} is as it was.\nComplete this sentence: "
+        before += (
+            f"Everything that does not depend on {these} is as it was.\nComplete this sentence: "
+        )
         after = (
             f"First think step by step: does the sentence depend on {changed}? If so, what follows from the change?\n"
             f'Then write "{ANSWER_CUE}" and the shortest completion of the sentence, nothing else.\nReasoning:'
@@ -104,7 +120,9 @@ class TokenLimit:
 
     def __post_init__(self) -> None:
         if self.tokens < 1:
-            raise ValueError(f"a prompt has at least one token; it cannot be limited to {self.tokens}")
+            raise ValueError(
+                f"a prompt has at least one token; it cannot be limited to {self.tokens}"
+            )
 
     def fitting(self, k: int, prompts: Callable[[int], Sequence[Prompt]]) -> int:
         """The largest j from 1 to k with which all prompts fit, which get longer with j; 1, to be refused, if none."""
@@ -134,7 +152,9 @@ class InContextEditor(Generic[SelectorT_co]):
 
     def select(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Selection]:
         """The selection for each query under all edits in force, before the limit. Raises ValueError for no edits."""
-        of_each = [self.selector.select(candidates, queries) for candidates in self.pool.together(edits)]
+        of_each = [
+            self.selector.select(candidates, queries) for candidates in self.pool.together(edits)
+        ]
         # Queries that share the selections of every edit share theirs.
         rows = {tuple(map(id, row)): row for row in zip(*of_each, strict=True)}
         merged = {ids: selectors.merge(row) for ids, row in rows.items()}
@@ -145,7 +165,9 @@ class InContextEditor(Generic[SelectorT_co]):
         most = selection.prunable
         if self.limit is None or not most or not queries:
             return selection
-        kept = self.limit.fitting(most, lambda j: self.show(selection.without_last(most - j), queries))
+        kept = self.limit.fitting(
+            most, lambda j: self.show(selection.without_last(most - j), queries)
+        )
         return selection.without_last(most - kept) if kept < most else selection
 
     def show(self, selection: Selection, queries: Sequence[str]) -> list[Prompt]:
@@ -156,15 +178,24 @@ class InContextEditor(Generic[SelectorT_co]):
         if selection.ranking is not None:
             shown = self.style.arrange(candidates, selection.kept)
         prompts = self.style.write(candidates.edits, shown, queries)
-        return [replace(prompt, pruned=selection.pruned) for prompt in prompts] if selection.pruned else prompts
+        return (
+            [replace(prompt, pruned=selection.pruned) for prompt in prompts]
+            if selection.pruned
+            else prompts
+        )
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One prompt per query, in order. Raises ValueError for no edits."""
         selections = self.select(edits, queries)
-        sharing: dict[int, tuple[Selection, list[str]]] = {}  # a selection object, with the queries that share it
+        sharing: dict[
+            int, tuple[Selection, list[str]]
+        ] = {}  # a selection object, with the queries that share it
         for selection, query in zip(selections, queries, strict=True):
             sharing.setdefault(id(selection), (selection, []))[1].append(query)
-        written = {of: iter(self.show(self.fit(shared, asked), asked)) for of, (shared, asked) in sharing.items()}
+        written = {
+            of: iter(self.show(self.fit(shared, asked), asked))
+            for of, (shared, asked) in sharing.items()
+        }
         return [next(written[id(selection)]) for selection in selections]
 
 
@@ -224,14 +255,25 @@ class EditorColumn:
         return f", kept where p > sigma = {self.sigma:.4f}{note}"
 
 
-def column_of(editor: InContextEditor[RankAndCut], selection: Selection, prompt: Prompt) -> EditorColumn:
+def column_of(
+    editor: InContextEditor[RankAndCut], selection: Selection, prompt: Prompt
+) -> EditorColumn:
     """An editor's column for a selection and the prompt that it gave."""
-    similarities, ranking, budget = selection.candidates.retain_similarities, selection.ranking, editor.selector.budget
+    similarities, ranking, budget = (
+        selection.candidates.retain_similarities,
+        selection.ranking,
+        editor.selector.budget,
+    )
     assert ranking is not None  # noqa: S101 - the selector ranks
     ranked = enumerate(zip(ranking.order, ranking.retains, ranking.probs, strict=True))
-    retains = tuple(Retain(j + 1, i + 1, p, similarities[i], j < selection.k, retain) for j, (i, retain, p) in ranked)
+    retains = tuple(
+        Retain(j + 1, i + 1, p, similarities[i], j < selection.k, retain)
+        for j, (i, retain, p) in ranked
+    )
     sigma = budget.sigma_for(ranking.probs, selection.candidates)
-    return EditorColumn(editor.name, prompt, retains, sigma, budget.share if isinstance(budget, Fraction) else None)
+    return EditorColumn(
+        editor.name, prompt, retains, sigma, budget.share if isinstance(budget, Fraction) else None
+    )
 
 
 @dataclass(frozen=True)
@@ -247,7 +289,11 @@ class Trained:
 def usual(trained: Trained | None) -> list[str]:
     """The names of the editors that are compared if none are named: those that what was trained allows."""
     names = [*UNTRAINED, *((*TRAINED, SAME_K) if trained else ())]
-    return names + ([PER_QUERY, BY_NAME, OR_ALONE, SAME_SIZE] if trained and trained.per_query is not None else [])
+    return names + (
+        [PER_QUERY, BY_NAME, OR_ALONE, SAME_SIZE]
+        if trained and trained.per_query is not None
+        else []
+    )
 
 
 def require_editor(name: str, *, trained: bool) -> None:
@@ -260,7 +306,9 @@ def require_editor(name: str, *, trained: bool) -> None:
         raise UsageError(f"{name} needs a trained retriever: {remedy}")
 
 
-def make(name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenLimit | None = None) -> Editor:
+def make(
+    name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenLimit | None = None
+) -> Editor:
     """An editor by its name in NAMES; its prompts have the style of what is `trained`, those of "ike" their own.
 
     "nearest@4" shows the 4 retains nearest to the edit, "nearest-same-k" as many of the nearest as DR-IKE would show;
@@ -276,7 +324,10 @@ def make(name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenL
     if name.startswith(NEAREST):
         k = int(name.removeprefix(NEAREST))
         return in_context(f"Nearest, k={k}", RankAndCut(Similarity(), Fraction(1.0, max_shots=k)))
-    no_retains, retains = selectors.copies_and_updates(pool.roles), RoleCounts(0, 0, pool.roles.count(Role.RETAIN))
+    no_retains, retains = (
+        selectors.copies_and_updates(pool.roles),
+        RoleCounts(0, 0, pool.roles.count(Role.RETAIN)),
+    )
     editors: dict[str, Editor] = {
         "unedited": Unedited(), "factprompt": FactPrompt(), "editcot": EditCoT(),
         "ike": in_context("IKE", RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
@@ -290,11 +341,17 @@ def make(name: str, *, pool: Pool, trained: Trained | None = None, limit: TokenL
             "rank-all": in_context("Rank-All", RankAndCut(retriever, Fraction(1.0))),
             "rank-50": in_context("Rank-50%", RankAndCut(retriever, Fraction(0.5))),
             "dr-ike": in_context("DR-IKE", RankAndCut(retriever, budget)),
-            SAME_K: in_context("Nearest (k of DR-IKE)", RankAndCut(Similarity(), SameCount(retriever, budget))),
+            SAME_K: in_context(
+                "Nearest (k of DR-IKE)", RankAndCut(Similarity(), SameCount(retriever, budget))
+            ),
         }
         if policy is not None:
             editors[PER_QUERY] = in_context("DR-IKE-Q", policy)
-            editors[SAME_SIZE] = in_context("Nearest (size of DR-IKE-Q)", selectors.SameSize(policy))
+            editors[SAME_SIZE] = in_context(
+                "Nearest (size of DR-IKE-Q)", selectors.SameSize(policy)
+            )
     if name not in editors:
-        raise UsageError(f"{name} needs a policy per query: train with `objective` s, or resume that training")
+        raise UsageError(
+            f"{name} needs a policy per query: train with `objective` s, or resume that training"
+        )
     return editors[name]

@@ -23,7 +23,9 @@ Roles = Sequence[tuple[Role, int]]  # how many demonstrations of each role an ed
 Edits = tuple[Edit, ...]  # in force together; demonstrations are drawn for the first
 
 IKE_ROLES: Roles = ((Role.COPY, 4), (Role.UPDATE, 12), (Role.RETAIN, 16))
-SYNTHETIC = 8  # synthetic neighbours per record, so that some are usable whatever else is demonstrated
+SYNTHETIC = (
+    8  # synthetic neighbours per record, so that some are usable whatever else is demonstrated
+)
 
 
 class Pool:
@@ -42,17 +44,29 @@ class Pool:
         self.roles = tuple(role for role, count in roles for _ in range(count))
         if len(self.records) < len(self.roles):
             remedy = "add others (`pool` tinyfacts), or make fewer rows editable"
-            raise PoolError(f"{len(self.records)} records cannot give {len(self.roles)} demonstrations: {remedy}")
-        self.fallbacks: tuple[str, ...] = ()  # on each kind of probe that is replaced (docs/method.md, row 30)
+            raise PoolError(
+                f"{len(self.records)} records cannot give {len(self.roles)} demonstrations: {remedy}"
+            )
+        self.fallbacks: tuple[
+            str, ...
+        ] = ()  # on each kind of probe that is replaced (docs/method.md, row 30)
         if Role.UPDATE in self.roles and not any(record.paraphrases for record in self.records):
             self.roles = tuple(Role.COPY if role is Role.UPDATE else role for role in self.roles)
             self.fallbacks += ("No record has a paraphrase: copies replace updates",)
-        self._synthetic = Role.RETAIN in self.roles and not any(record.neighborhood for record in self.records)
+        self._synthetic = Role.RETAIN in self.roles and not any(
+            record.neighborhood for record in self.records
+        )
         if self._synthetic:
             self.records = with_synthetic_neighbours(self.records, seed)
-            self.fallbacks += ("No record has a neighbour: a retain shows another record's fact before its edit",)
-        self._directions = directions(encoder.encode([query_block(r.edit, r.edit.query) for r in self.records]))
-        self._known: dict[Edits, DemonstrationSet] = {}  # training and every editor need the same sets
+            self.fallbacks += (
+                "No record has a neighbour: a retain shows another record's fact before its edit",
+            )
+        self._directions = directions(
+            encoder.encode([query_block(r.edit, r.edit.query) for r in self.records])
+        )
+        self._known: dict[
+            Edits, DemonstrationSet
+        ] = {}  # training and every editor need the same sets
         self._remembered = remembered
         self._shared: dict[Demonstration, Demonstration] = {}  # sets have most in common
 
@@ -72,7 +86,9 @@ class Pool:
         if new:
             vectors = self.encoder.encode([query_block(edit, edit.query) for edit, *_ in new])
             # One at a time: the product of several at once rounds differently, and near ties might change.
-            searched = {edits: self._search(edits, v) for edits, v in zip(new, vectors, strict=True)}
+            searched = {
+                edits: self._search(edits, v) for edits, v in zip(new, vectors, strict=True)
+            }
             known |= searched
             self._known |= searched
             if self._remembered is not None:  # drop the oldest; several threads may do so at once
@@ -87,9 +103,13 @@ class Pool:
             if not missing:
                 return candidates
         remedy = "add records that have such probes (`pool` tinyfacts)"
-        raise PoolError(f"no records are left to demonstrate {', '.join(missing)} for {edits[0].fact!r}: {remedy}")
+        raise PoolError(
+            f"no records are left to demonstrate {', '.join(missing)} for {edits[0].fact!r}: {remedy}"
+        )
 
-    def _assign(self, edits: Edits, indices: NDArray[np.int64], near: FloatArray) -> tuple[DemonstrationSet, list[str]]:
+    def _assign(
+        self, edits: Edits, indices: NDArray[np.int64], near: FloatArray
+    ) -> tuple[DemonstrationSet, list[str]]:
         """Give each record, nearest first, a role that it can be shown in; also returns the roles left unfilled."""
         open_roles, excluded, chosen = list(self.roles), 0, list[tuple[EditCase, Role, float]]()
         random.Random(f"{self.seed}|{edits[0].fact}").shuffle(open_roles)
@@ -99,17 +119,25 @@ class Pool:
             record = self.records[index]
             if any(_collides(other, edit) for other in record.edits for edit in edits):
                 excluded += 1
-            elif role := next((role for role in open_roles if probes_for(record, role, edits)), None):
+            elif role := next(
+                (role for role in open_roles if probes_for(record, role, edits)), None
+            ):
                 open_roles.remove(role)
                 chosen.append((record, role, similarity))
         # A synthetic neighbour must not state a fact that another of these demonstrations rewrites.
-        rewritten = {record.edit.query for record, _, _ in chosen} if self._synthetic else frozenset[str]()
-        shown = tuple(self._demonstrate(record, role, edits, rewritten) for record, role, _ in chosen)
+        rewritten = (
+            {record.edit.query for record, _, _ in chosen} if self._synthetic else frozenset[str]()
+        )
+        shown = tuple(
+            self._demonstrate(record, role, edits, rewritten) for record, role, _ in chosen
+        )
         similarities = tuple(similarity for _, _, similarity in chosen)
         candidates = DemonstrationSet(edits[0], shown, similarities, excluded, edits[1:])
         return candidates, sorted({role.value for role in open_roles})
 
-    def _demonstrate(self, record: EditCase, role: Role, edits: Edits, rewritten: Collection[str]) -> Demonstration:
+    def _demonstrate(
+        self, record: EditCase, role: Role, edits: Edits, rewritten: Collection[str]
+    ) -> Demonstration:
         """A record in a role, with the same probe for every edit if it can be, so that features are computed once."""
         rng = random.Random(f"{self.seed}|{record.case_id}|{role}")
         probes = probes_for(record, role, edits)
@@ -120,7 +148,10 @@ class Pool:
 
 def rotations(edits: Sequence[Edit]) -> list[Edits]:
     """For each distinct edit the group of it and then the others, as `Pool.for_groups` takes them."""
-    return [(edit, *(other for other in dict.fromkeys(edits) if other != edit)) for edit in dict.fromkeys(edits)]
+    return [
+        (edit, *(other for other in dict.fromkeys(edits) if other != edit))
+        for edit in dict.fromkeys(edits)
+    ]
 
 
 def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
@@ -136,13 +167,20 @@ def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tup
         by_relation[edit.relation].append(edit)
     completed = []
     for record in records:
-        rng = random.Random(f"{seed}|{record.case_id}|lend")  # this word seeds the draw: another one changes the pools
+        rng = random.Random(
+            f"{seed}|{record.case_id}|lend"
+        )  # this word seeds the draw: another one changes the pools
         drawn: list[Edit] = []
         for others in (by_relation[record.edit.relation], everyone):
             sample = rng.sample(others, min(2 * SYNTHETIC, len(others)))
-            drawn = drawn or [edit for edit in sample if can_be_neighbour(edit, record.edit)][:SYNTHETIC]
+            drawn = (
+                drawn
+                or [edit for edit in sample if can_be_neighbour(edit, record.edit)][:SYNTHETIC]
+            )
         new = record.edit.target_new
-        probes = (Probe(Aspect.NEIGHBORHOOD, edit.query, edit.target_true or "", new) for edit in drawn)
+        probes = (
+            Probe(Aspect.NEIGHBORHOOD, edit.query, edit.target_true or "", new) for edit in drawn
+        )
         completed.append(replace(record, probes=(*record.probes, *probes)))
     return tuple(completed)
 

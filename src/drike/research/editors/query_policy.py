@@ -53,7 +53,9 @@ class QueryPolicy(Selector):
         """The default gate with another encoder, and the mixes of a pool with these roles, all alike."""
         gate = replace(default_gate(), encoder=encoder.name, settings={})
         head = LogisticHead(dict.fromkeys([*gate.named.weights, EQUAL], 0.0), 0.0)
-        even = replace(gate.named, bias=gate.named.bias - log(gate.threshold / (1 - gate.threshold)))
+        even = replace(
+            gate.named, bias=gate.named.bias - log(gate.threshold / (1 - gate.threshold))
+        )
         shown = tuple(Shown(mix, head) for mix in policy_mixes(roles))
         return cls(replace(gate, named=even, threshold=0.5), shown, encoder)
 
@@ -73,19 +75,28 @@ class QueryPolicy(Selector):
 
     @cached_property
     def _encoder(self) -> TextEncoder:
-        return WithRelations(self.encoder, self.gate.relations) if self.gate.relations else self.encoder
+        return (
+            WithRelations(self.encoder, self.gate.relations)
+            if self.gate.relations
+            else self.encoder
+        )
 
     def candidates(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Candidate | None]:
         """What the gate finds out about the first of the edits in force, for each query; None where it is no matter."""
         index = EditIndex.of(as_stored(edits), self._encoder)
-        return [next((c for c in self.gate.candidates(query, index) if c.edit.id == 1), None) for query in queries]
+        return [
+            next((c for c in self.gate.candidates(query, index) if c.edit.id == 1), None)
+            for query in queries
+        ]
 
     def choose(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[RoleCounts | None]:
         """The mix for each query about the first of the edits in force; None to leave it alone."""
         if self.applied and len(self.shown) == 1:
             return [self.shown[0].mix] * len(queries)
         found, least = self.candidates(edits, queries), self.gate.threshold
-        return [self.best(c) if self.applied or (c and c.probability >= least) else None for c in found]
+        return [
+            self.best(c) if self.applied or (c and c.probability >= least) else None for c in found
+        ]
 
     def best(self, candidate: Candidate | None) -> RoleCounts:
         """The most probable mix for a query with this candidate; the smallest of equally probable ones."""
@@ -95,7 +106,9 @@ class QueryPolicy(Selector):
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The demonstrations of each query's mix, or none and no edit either."""
         return [
-            Selection(candidates, (), alone=True) if mix is None else Selection(candidates, mix.nearest(candidates))
+            Selection(candidates, (), alone=True)
+            if mix is None
+            else Selection(candidates, mix.nearest(candidates))
             for mix in self.choose(candidates.edits, queries)
         ]
 

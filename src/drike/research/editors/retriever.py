@@ -33,7 +33,11 @@ class Retriever:
         self.form: Form = form
         with torch.random.fork_rng(devices=[]):  # so that the global generator is left alone
             torch.manual_seed(seed)
-            self.head = nn.Linear(encoder.dim, HIDDEN) if form == "dot" else nn.Linear(encoder.dim, 1, bias=False)
+            self.head = (
+                nn.Linear(encoder.dim, HIDDEN)
+                if form == "dot"
+                else nn.Linear(encoder.dim, 1, bias=False)
+            )
         self.trained_on: frozenset[tuple[str, str]] = frozenset()
 
     @property
@@ -49,16 +53,24 @@ class Retriever:
 
     def features(self, candidates: DemonstrationSet) -> Tensor:
         """F of `texts`: [1 + n, d] for "dot", [n, d] for "cross"; of unit root mean square, whatever the encoder."""
-        vectors = torch.from_numpy(np.asarray(self.encoder.encode(self.texts(candidates)), dtype=np.float32))
+        vectors = torch.from_numpy(
+            np.asarray(self.encoder.encode(self.texts(candidates)), dtype=np.float32)
+        )
         return vectors / vectors.square().mean(dim=1, keepdim=True).sqrt().clamp_min(1e-12)
 
     def log_probs(self, features: Tensor) -> Tensor:
         """Log p over the retains [n], differentiable in the head (Algorithm 1, lines 6-7)."""
         hidden = self.head(features)
-        scores = hidden.squeeze(1) if self.form == "cross" else hidden[1:] @ hidden[0] / math.sqrt(hidden.shape[1])
+        scores = (
+            hidden.squeeze(1)
+            if self.form == "cross"
+            else hidden[1:] @ hidden[0] / math.sqrt(hidden.shape[1])
+        )
         return torch.log_softmax(scores, dim=0)
 
     def rank(self, candidates: DemonstrationSet) -> Ranking:
         """All retains in the policy's order."""
         with torch.no_grad():
-            return ranking_of(candidates.retains, self.log_probs(self.features(candidates)).tolist())
+            return ranking_of(
+                candidates.retains, self.log_probs(self.features(candidates)).tolist()
+            )

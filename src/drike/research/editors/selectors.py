@@ -67,7 +67,9 @@ class Budget(Protocol):
         """The probability that a retain must exceed to be kept; None if the rule has no threshold."""
         return None
 
-    def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> Budget:
+    def after(
+        self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet
+    ) -> Budget:
         """The budget after an episode: `probs` [n] in the order tried, rewards [k] of the first k prefixes."""
         return self
 
@@ -117,16 +119,22 @@ class Threshold(Budget):
         require_candidates(probs)
         return max(1, min(self.max_shots, sum(p > self.sigma for p in probs)))
 
-    def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> float:
+    def sigma_for(
+        self, probs: Sequence[float], candidates: DemonstrationSet | None = None
+    ) -> float:
         """Sigma, the same for all edits."""
         return self.sigma
 
-    def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: object = None) -> Threshold:
+    def after(
+        self, probs: Sequence[float], rewards: Sequence[float], candidates: object = None
+    ) -> Threshold:
         """Sigma is raised, never lowered, at every step j > 1 where the reward fell from +1 to -1."""
         sigma = self.sigma
         for j in range(1, len(rewards)):  # j counts from 0 here: the (j+1)-th retain of the paper
             if rewards[j - 1] > 0 > rewards[j]:
-                sigma = max(sigma, probs[j] if self.flip == "offender" else max(probs[j + 1 :], default=0.0))
+                sigma = max(
+                    sigma, probs[j] if self.flip == "offender" else max(probs[j + 1 :], default=0.0)
+                )
         return replace(self, sigma=sigma)
 
 
@@ -159,7 +167,9 @@ class Selection:
     """The demonstrations that a query is shown, of `candidates`: those of an edit, or what several edits share."""
 
     candidates: DemonstrationSet
-    shown: tuple[Demonstration, ...]  # with a `ranking`, the prompt style arranges them; else in the prompt's order
+    shown: tuple[
+        Demonstration, ...
+    ]  # with a `ranking`, the prompt style arranges them; else in the prompt's order
     ranking: Ranking | None = None
     pruned: int = 0  # how many more did not fit
     alone: bool = False  # the query is asked without the edit
@@ -172,7 +182,9 @@ class Selection:
     @property
     def kept(self) -> tuple[Demonstration, ...]:
         """The retains shown, best first."""
-        return tuple(demonstration for demonstration in self.shown if demonstration.role is Role.RETAIN)
+        return tuple(
+            demonstration for demonstration in self.shown if demonstration.role is Role.RETAIN
+        )
 
     @property
     def k(self) -> int:
@@ -186,7 +198,9 @@ class Selection:
 
     def without_last(self, count: int) -> Selection:
         """The selection after its last `count` demonstrations were pruned."""
-        return replace(self, shown=self.shown[: len(self.shown) - count], pruned=self.pruned + count)
+        return replace(
+            self, shown=self.shown[: len(self.shown) - count], pruned=self.pruned + count
+        )
 
 
 class Selector(Protocol):
@@ -206,7 +220,9 @@ class RankAndCut(Selector):
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """One selection, which all queries share."""
         ranking = self.ranker.rank(candidates)
-        return [Selection.of_ranking(candidates, ranking, self.budget.keep(ranking.probs, candidates))] * len(queries)
+        return [
+            Selection.of_ranking(candidates, ranking, self.budget.keep(ranking.probs, candidates))
+        ] * len(queries)
 
 
 @dataclass(frozen=True)
@@ -220,7 +236,9 @@ class LeaveAlone(Selector):
 
 def merge(selections: Sequence[Selection]) -> Selection:
     """The selections of several edits in force, interleaved: ranked if all are, with the mean k, rounded up."""
-    first, *others = [selection for selection in selections if not selection.alone] or selections[:1]
+    first, *others = [selection for selection in selections if not selection.alone] or selections[
+        :1
+    ]
     if not others:
         return first
     selections = [first, *others]
@@ -229,19 +247,38 @@ def merge(selections: Sequence[Selection]) -> Selection:
     ranked = len(rankings) == len(selections)
     whole = [selection.shown for selection in selections]
     if ranked:
-        whole = [(*known.fixed, *ranking.retains) for known, ranking in zip(sets, rankings, strict=True)]
+        whole = [
+            (*known.fixed, *ranking.retains) for known, ranking in zip(sets, rankings, strict=True)
+        ]
     shown = interleave(whole)
     # The set that all queries share is of these demonstrations, nearest first.
-    cosines = {d: c for known in sets for d, c in zip(known.demonstrations, known.similarities, strict=True)}
+    cosines = {
+        d: c
+        for known in sets
+        for d, c in zip(known.demonstrations, known.similarities, strict=True)
+    }
     nearest = tuple(sorted(shown, key=lambda demonstration: -cosines[demonstration]))
-    similarities, excluded = tuple(cosines[d] for d in nearest), sum(known.excluded for known in sets)
-    shared = replace(first.candidates, demonstrations=nearest, similarities=similarities, excluded=excluded)
+    similarities, excluded = (
+        tuple(cosines[d] for d in nearest),
+        sum(known.excluded for known in sets),
+    )
+    shared = replace(
+        first.candidates, demonstrations=nearest, similarities=similarities, excluded=excluded
+    )
     if not ranked:
         return Selection(shared, shown)
     retains = tuple(demonstration for demonstration in shown if demonstration.role is Role.RETAIN)
-    probs = {d: p for ranking in rankings for d, p in zip(ranking.retains, ranking.probs, strict=True)}
-    ranking = Ranking(retains, tuple(map(shared.retains.index, retains)), tuple(probs[retain] for retain in retains))
-    return Selection.of_ranking(shared, ranking, -(-sum(selection.k for selection in selections) // len(selections)))
+    probs = {
+        d: p for ranking in rankings for d, p in zip(ranking.retains, ranking.probs, strict=True)
+    }
+    ranking = Ranking(
+        retains,
+        tuple(map(shared.retains.index, retains)),
+        tuple(probs[retain] for retain in retains),
+    )
+    return Selection.of_ranking(
+        shared, ranking, -(-sum(selection.k for selection in selections) // len(selections))
+    )
 
 
 @dataclass(frozen=True, order=True)
@@ -284,8 +321,14 @@ def copies_and_updates(roles: Sequence[Role], max_demonstrations: int | None = N
 def policy_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
     """The mixes that a policy chooses from, smallest first: the fact alone, with copies, with updates, with retains."""
     copies, updates, retains = _counts(roles)
-    counts = (0, 0, 0), (copies, 0, 0), *((copies, updates, r) for r in (0, -(-retains // 4), retains))
-    return tuple(sorted({RoleCounts(*of_role) for of_role in counts}, key=lambda mix: (mix.size, mix)))
+    counts = (
+        (0, 0, 0),
+        (copies, 0, 0),
+        *((copies, updates, r) for r in (0, -(-retains // 4), retains)),
+    )
+    return tuple(
+        sorted({RoleCounts(*of_role) for of_role in counts}, key=lambda mix: (mix.size, mix))
+    )
 
 
 def _counts(roles: Sequence[Role]) -> tuple[int, int, int]:
@@ -302,8 +345,13 @@ class SubjectSwitch(Selector):
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The selection for each query, by whether it names the subject."""
         edit = candidates.edit  # without a subject, only its own query is about it
-        about = [query == edit.query if edit.subject is None else mentions(query, edit.subject) for query in queries]
-        return [(self.named if named else self.other).select(candidates, [""])[0] for named in about]
+        about = [
+            query == edit.query if edit.subject is None else mentions(query, edit.subject)
+            for query in queries
+        ]
+        return [
+            (self.named if named else self.other).select(candidates, [""])[0] for named in about
+        ]
 
 
 @dataclass(frozen=True)
@@ -316,6 +364,10 @@ class SameSize(Selector):
         """The nearest demonstrations, by role; queries that the policy leaves alone are left alone."""
         roles = [demonstration.role for demonstration in candidates.demonstrations]
         return [
-            replace(chosen, shown=RoleCounts(*_counts(roles[: len(chosen.shown)])).nearest(candidates), ranking=None)
+            replace(
+                chosen,
+                shown=RoleCounts(*_counts(roles[: len(chosen.shown)])).nearest(candidates),
+                ranking=None,
+            )
             for chosen in self.policy.select(candidates, queries)
         ]

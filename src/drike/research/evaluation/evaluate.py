@@ -39,18 +39,24 @@ def evaluate(
     known = sum(any(edit.key in trained for edit in case.edits) for case in cases)
     if known and not allow_trained:
         remedy = "leave them out, as data.split(exclude=retriever.trained_on) does, or pass allow_trained=True"
-        raise UsageError(f"{editor.name} was trained on {known} of these {len(cases)} edits: {remedy}")
+        raise UsageError(
+            f"{editor.name} was trained on {known} of these {len(cases)} edits: {remedy}"
+        )
     limit = model.info.calls_at_once
     if parallel is not None and not 1 <= parallel <= limit:
         raise ValueError(f"{model.info.name} takes 1 to {limit} edits at once, not {parallel}")
-    with closing(in_order(partial(_answer, editor, judge, write), cases, parallel or limit)) as answered:
+    with closing(
+        in_order(partial(_answer, editor, judge, write), cases, parallel or limit)
+    ) as answered:
         for outcomes in answered:
             yield from outcomes
 
 
 def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[Outcome]:
     began = time.perf_counter()
-    queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share a question
+    queries = list(
+        dict.fromkeys(probe.query for probe in case.asked)
+    )  # two aspects may share a question
     by_query = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
     prompts = [by_query[probe.query] for probe in case.asked]
     questions = [
@@ -64,7 +70,10 @@ def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[O
         score, wrong = verdict.score, verdict.distractor
         prob, logprob = None, None
         if score is not None and wrong is not None:
-            prob, logprob = score.mean_probability - wrong.mean_probability, score.logprob - wrong.logprob
+            prob, logprob = (
+                score.mean_probability - wrong.mean_probability,
+                score.logprob - wrong.logprob,
+            )
         outcomes.append(Outcome(
             editor=editor.name, case_id=case.case_id, aspect=probe.aspect, query=probe.asked, target=probe.target,
             distractor=probe.distractor, correct=verdict.correct, answer=verdict.text, matched=verdict.matched,
@@ -90,20 +99,30 @@ def answers_under(
     style: PromptStyle = PromptStyle(), limit: TokenLimit | None = None, rule: Rule | None = None,
 ) -> Generator[CaseAnswers]:  # fmt: skip
     """Ask the probes of every case under each choice, for training. Raises PoolError, and UsageError as `is_right`."""
-    pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
+    pool.for_groups(
+        [edits for case in cases for edits in rotations(case.edits)]
+    )  # all in one search
     editors = [InContextEditor("", pool, choice, style, limit) for choice in choices]
     ask = partial(answers_to, editors=editors, judge=Judge(model, rule))
     with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
         yield from answered
 
 
-def answers_to(case: EditCase, editors: Sequence[InContextEditor[Selector]], judge: Judge) -> CaseAnswers:
+def answers_to(
+    case: EditCase, editors: Sequence[InContextEditor[Selector]], judge: Judge
+) -> CaseAnswers:
     """The answers of one case, in one call; each probe is asked under the prompt of every editor."""
     queries = [probe.query for probe in case.asked]
-    verdicts = ask_probes(judge, case.asked, [editor.prompts(case.edits, queries) for editor in editors])
+    verdicts = ask_probes(
+        judge, case.asked, [editor.prompts(case.edits, queries) for editor in editors]
+    )
     rows = list(zip(*verdicts, strict=True))  # [probes, editors]
     correct = tuple(tuple(map(is_right, row)) for row in rows)
-    return CaseAnswers(case.case_id, correct, tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows))
+    return CaseAnswers(
+        case.case_id,
+        correct,
+        tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows),
+    )
 
 
 @dataclass(frozen=True)
@@ -117,22 +136,42 @@ class AnsweredCases:
     new: int  # the answer is an edit's new object, so that the question cannot show damage
 
 
-def baseline_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule | None = None) -> dict[str, str]:
+def baseline_answers(
+    model: LanguageModel, cases: Iterable[EditCase], rule: Rule | None = None
+) -> dict[str, str]:
     """The first clause of the unedited model's answer to each baseline question, by query; "" if it cannot be judged.
 
     It must be right by the rule of the evaluation, if need be without its last word, which the limit on tokens may have
     cut off. Raises UsageError for a rule that the model cannot be judged by.
     """
     judge = Judge(model, rule)
-    prompts = {question.query: Prompt(question.query) for case in cases for question in case.baseline_questions}
+    prompts = {
+        question.query: Prompt(question.query)
+        for case in cases
+        for question in case.baseline_questions
+    }
     texts = complete(model, list(prompts.values())) if prompts else []
     clauses = (_CLAUSE_END.split(first_line(text), maxsplit=1)[0].strip() for text in texts)
-    answers = {query: clause if normalise(clause) else "" for query, clause in zip(prompts, clauses, strict=True)}
-    if model.score is None or judge.rule.compares:  # a text starts with its own beginning; nothing to compare with
+    answers = {
+        query: clause if normalise(clause) else ""
+        for query, clause in zip(prompts, clauses, strict=True)
+    }
+    if (
+        model.score is None or judge.rule.compares
+    ):  # a text starts with its own beginning; nothing to compare with
         return answers
-    tried = [(query, text) for query, said in answers.items() for text in (said, said.rpartition(" ")[0]) if text]
+    tried = [
+        (query, text)
+        for query, said in answers.items()
+        for text in (said, said.rpartition(" ")[0])
+        if text
+    ]
     verdicts = judge.ask([Question(prompts[query], text) for query, text in tried]) if tried else []
-    right = {query: text for (query, text), verdict in zip(tried[::-1], verdicts[::-1], strict=True) if verdict.correct}
+    right = {
+        query: text
+        for (query, text), verdict in zip(tried[::-1], verdicts[::-1], strict=True)
+        if verdict.correct
+    }
     return {query: right.get(query, "") for query in answers}
 
 
@@ -154,4 +193,6 @@ def with_baseline_answers(cases: Sequence[EditCase], answers: Mapping[str, str])
             else:
                 probes.append(Probe(question.aspect, question.query, answer, case.edit.target_new))
         answered.append(replace(case, further=(*case.further, *probes), baseline_questions=()))
-    return AnsweredCases(tuple(answered), sum(len(case.baseline_questions) for case in cases), unusable, unknown, new)
+    return AnsweredCases(
+        tuple(answered), sum(len(case.baseline_questions) for case in cases), unusable, unknown, new
+    )

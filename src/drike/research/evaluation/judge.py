@@ -14,7 +14,15 @@ from typing import Literal, TypeVar
 from drike.answers.matching import ends_answer, ends_word, equals, first_line, matches
 from drike.edits.edit import Probe
 from drike.errors import ModelError, UsageError
-from drike.models.protocols import ANSWER_TOKENS, MAX_REASONING_TOKENS, Completion, LanguageModel, Request, Score, Turns
+from drike.models.protocols import (
+    ANSWER_TOKENS,
+    MAX_REASONING_TOKENS,
+    Completion,
+    LanguageModel,
+    Request,
+    Score,
+    Turns,
+)
 from drike.prompts import Prompt
 
 RuleName = Literal["greedy", "generate", "likelihood"]
@@ -49,7 +57,11 @@ class Verdict:
     @property
     def matched(self) -> bool | None:
         """Whether the text starts with a target, both normalised; None without text."""
-        return None if self.text is None else any(matches(self.text, target) for target in self.targets)
+        return (
+            None
+            if self.text is None
+            else any(matches(self.text, target) for target in self.targets)
+        )
 
     @property
     def exact(self) -> bool | None:
@@ -85,14 +97,21 @@ class Rule:
 
 
 # From the scores of the target alone, without writing anything.
-GREEDY = Rule("greedy", "greedy decoding would write exactly the target and then end the word", attrgetter("greedy"))
+GREEDY = Rule(
+    "greedy",
+    "greedy decoding would write exactly the target and then end the word",
+    attrgetter("greedy"),
+)
 GENERATE = Rule(
     "generate", f"the first line written, at most {ANSWER_TOKENS} tokens, starts with the target, both normalised",
     attrgetter("matched"), by_scores=False,
 )  # fmt: skip
 # By geometric means of token probabilities.
 LIKELIHOOD = Rule(
-    "likelihood", "the target is more probable than its distractor (IKE's rule)", attrgetter("prefers"), compares=True
+    "likelihood",
+    "the target is more probable than its distractor (IKE's rule)",
+    attrgetter("prefers"),
+    compares=True,
 )
 RULES: dict[str, Rule] = {rule.name: rule for rule in (GREEDY, GENERATE, LIKELIHOOD)}
 
@@ -141,30 +160,43 @@ class Judge:
                     prompt_tokens=written.prompt_tokens if score is None else score.prompt_tokens,
                 ) for score in of_right
             ]  # fmt: skip
-            verdicts.append(next((verdict for verdict in of_answers if verdict.correct), of_answers[0]))
+            verdicts.append(
+                next((verdict for verdict in of_answers if verdict.correct), of_answers[0])
+            )
         return verdicts
 
-    def _write(self, questions: Sequence[Question], *, every: bool) -> list[tuple[Question, WrittenAnswer]]:
+    def _write(
+        self, questions: Sequence[Question], *, every: bool
+    ) -> list[tuple[Question, WrittenAnswer]]:
         """The questions after their challenges, with what the model wrote: `every` answer, or those that are needed."""
         written: dict[int, WrittenAnswer] = {}  # by the `id` of its prompt
-        challenged: dict[tuple[int, str], Prompt] = {}  # so that questions challenged alike share their prompt
+        challenged: dict[
+            tuple[int, str], Prompt
+        ] = {}  # so that questions challenged alike share their prompt
 
         def challenge(question: Question) -> Question:
             if not question.challenges:
                 return question
             said, *later = question.challenges
             given = written[id(question.prompt)]
-            prompt = question.prompt.followed(f"{given.reasoning} {first_line(given.answer or '')}".strip(), said)
+            prompt = question.prompt.followed(
+                f"{given.reasoning} {first_line(given.answer or '')}".strip(), said
+            )
             prompt = challenged.setdefault((id(question.prompt), said), prompt)
             return replace(question, prompt=prompt, challenges=tuple(later))
 
         always = every or not self.rule.by_scores
         while True:
-            needed = (q.prompt for q in questions if always or q.challenges or q.prompt.cue is not None)
+            needed = (
+                q.prompt for q in questions if always or q.challenges or q.prompt.cue is not None
+            )
             new = {id(prompt): prompt for prompt in needed if id(prompt) not in written}
             written.update(zip(new, write_answers(self.model, [*new.values()]), strict=True))
             if not any(question.challenges for question in questions):
-                return [(question, written.get(id(question.prompt), WrittenAnswer())) for question in questions]
+                return [
+                    (question, written.get(id(question.prompt), WrittenAnswer()))
+                    for question in questions
+                ]
             questions = [challenge(question) for question in questions]
 
     def _score(self, asked: Sequence[tuple[Question, WrittenAnswer]]) -> list[list[Score]]:
@@ -172,18 +204,28 @@ class Judge:
         answers: list[list[str]] = []
         requests: list[Request] = []
         for question, written in asked:
-            needed = self.model.score is not None and (self.rule.by_scores or question.distractor is not None)
+            needed = self.model.score is not None and (
+                self.rule.by_scores or question.distractor is not None
+            )
             wrong = [] if question.distractor is None else [question.distractor]
             answers.append([*question.right, *wrong] if needed else [])
             own, (text, earlier) = written.reasoning, model_input(self.model, question.prompt)
-            requests += [Request(text + own, f" {answer}", len(own), earlier) for answer in answers[-1]]
+            requests += [
+                Request(text + own, f" {answer}", len(own), earlier) for answer in answers[-1]
+            ]
         if self.model.score is None or not requests:
             return [[] for _ in asked]
-        scores = iter(checked(f"{self.model.info.name}.score", self.model.score(requests), Score, len(requests)))
+        scores = iter(
+            checked(
+                f"{self.model.info.name}.score", self.model.score(requests), Score, len(requests)
+            )
+        )
         return [[next(scores) for _ in of_question] for of_question in answers]
 
 
-def ask_probes(judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]) -> list[list[Verdict]]:
+def ask_probes(
+    judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]
+) -> list[list[Verdict]]:
     """The verdict on each probe under each choice, [choices][probes], asked in one call; `prompts` has that shape."""
     questions = [
         Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
@@ -212,12 +254,16 @@ class WrittenAnswer:
     prompt_tokens: int | None = None
 
 
-def complete(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = ANSWER_TOKENS) -> list[str]:
+def complete(
+    model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = ANSWER_TOKENS
+) -> list[str]:
     """The model's answer to each prompt, in one line; if it is to reason first, what follows its last cue, or ""."""
     return [written.answer or "" for written in write_answers(model, prompts, max_tokens)]
 
 
-def write_answers(model: LanguageModel, prompts: Sequence[Prompt], tokens: int = ANSWER_TOKENS) -> list[WrittenAnswer]:
+def write_answers(
+    model: LanguageModel, prompts: Sequence[Prompt], tokens: int = ANSWER_TOKENS
+) -> list[WrittenAnswer]:
     """What the model writes after each prompt: in one call, or two if only some prompts ask to reason first."""
     written: dict[int, WrittenAnswer] = {}
     for reasons in (False, True):
@@ -226,9 +272,14 @@ def write_answers(model: LanguageModel, prompts: Sequence[Prompt], tokens: int =
             continue
         limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (tokens, "\n")
         inputs = (model_input(model, prompts[i]) for i in places)
-        completions = model.generate([(*earlier, text) if earlier else text for text, earlier in inputs], limit, stop)
+        completions = model.generate(
+            [(*earlier, text) if earlier else text for text, earlier in inputs], limit, stop
+        )
         completions = checked(f"{model.info.name}.generate", completions, Completion, len(places))
-        written |= {i: _split(prompts[i].cue, completion) for i, completion in zip(places, completions, strict=True)}
+        written |= {
+            i: _split(prompts[i].cue, completion)
+            for i, completion in zip(places, completions, strict=True)
+        }
     return [written[i] for i in range(len(prompts))]
 
 
@@ -248,10 +299,14 @@ def model_input(model: LanguageModel, prompt: Prompt) -> tuple[str, Turns]:
     return (prompt.text, prompt.earlier) if model.info.turns else (prompt.conversation, ())
 
 
-def checked(called: str, answers: list[Returned], kind: type[Returned], count: int) -> list[Returned]:
+def checked(
+    called: str, answers: list[Returned], kind: type[Returned], count: int
+) -> list[Returned]:
     """What was `called` returned, if its answers are of the right kind and number. Raises ModelError."""
     if wrong := [type(answer).__name__ for answer in answers if not isinstance(answer, kind)]:
         raise ModelError(f"{called} returned a {wrong[0]}: return drike.{kind.__name__}s")
     if len(answers) != count:
-        raise ModelError(f"{called} returned {len(answers)} answers to {count} prompts: return one for each")
+        raise ModelError(
+            f"{called} returned {len(answers)} answers to {count} prompts: return one for each"
+        )
     return answers

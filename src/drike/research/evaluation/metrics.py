@@ -81,7 +81,9 @@ class Summary:
     calls: float  # the mean per edit
     seconds: float  # the mean per edit
     aspects: Mapping[str, Share] = field(default_factory=dict)  # all, even those that no probe asks
-    hops: Mapping[str, Share] = field(default_factory=dict, metadata=ADDED)  # of multi_hop, by their number
+    hops: Mapping[str, Share] = field(
+        default_factory=dict, metadata=ADDED
+    )  # of multi_hop, by their number
 
     def metric(self, name: str) -> Estimate:
         """A metric by its name in METRICS."""
@@ -100,7 +102,9 @@ class Counts:
 
     editor: str
     cases: tuple[str, ...]
-    names: tuple[str, ...]  # METRICS, the further aspects that were asked, then numbers of hops as "2 hops"
+    names: tuple[
+        str, ...
+    ]  # METRICS, the further aspects that were asked, then numbers of hops as "2 hops"
     by_case: Floats  # (cases, n, 2): for each name after S the sum over a case's probes, and their number
     resamples: int
     costs: Mapping[str, Any]  # those of `Summary`
@@ -123,7 +127,9 @@ class Counts:
         rates = estimated(self.values[1:], self.drawn[:, 1:], asked, least)
         [s] = estimated(self.values[:1], self.drawn[:, :1])
         if s.value is not None and s.low == s.high:
-            low, high = (harmonic_mean([getattr(rate, end) for rate in rates[:3]]) for end in ("low", "high"))
+            low, high = (
+                harmonic_mean([getattr(rate, end) for rate in rates[:3]]) for end in ("low", "high")
+            )
             s = Estimate(s.value, float(low), float(high))
         return [s, *rates]
 
@@ -142,12 +148,18 @@ def harmonic_mean(rates: ArrayLike) -> Floats:
     return mean
 
 
-def counted(outcomes: Sequence[Outcome], unedited: Iterable[Outcome] = (), *, resamples: int = RESAMPLES) -> Counts:
+def counted(
+    outcomes: Sequence[Outcome], unedited: Iterable[Outcome] = (), *, resamples: int = RESAMPLES
+) -> Counts:
     """Count one editor's outcomes; `unedited` says which neighbours the model knew. Raises ValueError for several."""
     editors = {outcome.editor for outcome in outcomes}
     if len(editors) != 1:
-        raise ValueError(f"a summary needs one editor's outcomes, not those of {sorted(editors) or 'none'}")
-    known = {(o.case_id, o.query) for o in unedited if o.aspect is Aspect.NEIGHBORHOOD and o.correct}
+        raise ValueError(
+            f"a summary needs one editor's outcomes, not those of {sorted(editors) or 'none'}"
+        )
+    known = {
+        (o.case_id, o.query) for o in unedited if o.aspect is Aspect.NEIGHBORHOOD and o.correct
+    }
     present = {outcome.aspect for outcome in outcomes}
     hops = sorted({outcome.hops for outcome in outcomes if outcome.hops is not None})
     further = [aspect.value for aspect in Aspect if aspect in present and aspect not in _RATE]
@@ -158,7 +170,9 @@ def counted(outcomes: Sequence[Outcome], unedited: Iterable[Outcome] = (), *, re
         row = sums.setdefault(outcome.case_id, [0.0] * (2 * len(column)))
         if outcome.correct is None:  # not measured
             continue
-        values: dict[str, float] = {_RATE.get(outcome.aspect, outcome.aspect.value): outcome.correct}
+        values: dict[str, float] = {
+            _RATE.get(outcome.aspect, outcome.aspect.value): outcome.correct
+        }
         if outcome.prob_margin is not None and outcome.aspect in _MARGIN:
             values[_MARGIN[outcome.aspect]] = outcome.prob_margin
         if outcome.aspect is Aspect.NEIGHBORHOOD and (outcome.case_id, outcome.query) in known:
@@ -185,14 +199,21 @@ def counted(outcomes: Sequence[Outcome], unedited: Iterable[Outcome] = (), *, re
 def resampled(by_case: Floats, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
     """Sum the rows of each resample of the cases: (cases, ...) to (resamples, ...)."""
     cases, rows = len(by_case), by_case.reshape(len(by_case), -1)
-    _, (*state, position), _ = random.Random(seed).getstate()  # the draws of Python's `random.Random(seed).choices`
+    _, (*state, position), _ = random.Random(
+        seed
+    ).getstate()  # the draws of Python's `random.Random(seed).choices`
     stream = np.random.RandomState()
     stream.set_state({"bit_generator": "MT19937", "state": {"key": state, "pos": position}})
-    drawn = (np.bincount((stream.random_sample(cases) * cases).astype(int), minlength=cases) for _ in range(resamples))
+    drawn = (
+        np.bincount((stream.random_sample(cases) * cases).astype(int), minlength=cases)
+        for _ in range(resamples)
+    )
     return np.array([times @ rows for times in drawn]).reshape(resamples, *by_case.shape[1:])
 
 
-def estimated(values: Floats, drawn: Floats, cases: ArrayLike = 0, least: ArrayLike = 0.0) -> list[Estimate]:
+def estimated(
+    values: Floats, drawn: Floats, cases: ArrayLike = 0, least: ArrayLike = 0.0
+) -> list[Estimate]:
     """Values (n) with their intervals: the 2.5 % and 97.5 % quantiles of those over resamples, (resamples, n).
 
     A resample without a single probe of the aspect is left out. Where all cases agree, resamples do too, although few
@@ -201,7 +222,9 @@ def estimated(values: Floats, drawn: Floats, cases: ArrayLike = 0, least: ArrayL
     """
     estimates = []
     of_each = np.broadcast_arrays(cases, least, values)[:2]
-    for value, ordered, n, bottom in zip(values.tolist(), np.sort(drawn, axis=0).T, *of_each, strict=True):
+    for value, ordered, n, bottom in zip(
+        values.tolist(), np.sort(drawn, axis=0).T, *of_each, strict=True
+    ):
         last = int(np.count_nonzero(~np.isnan(ordered))) - 1  # NaN comes last
         if math.isnan(value) or last < 0:
             estimates.append(Estimate(None if math.isnan(value) else value))
@@ -218,36 +241,54 @@ def share_over_cases(held: Iterable[Sequence[bool]]) -> Estimate:
     """How often something held, given probe by probe for each case, with its interval over cases."""
     counts = np.array([(sum(of_case), len(of_case)) for of_case in held], dtype=float)
     whole, drawn = counts.sum(axis=0), resampled(counts)
-    return estimated(whole[:1] / whole[1:], drawn[:, :1] / drawn[:, 1:], np.count_nonzero(counts[:, 1]))[0]
+    return estimated(
+        whole[:1] / whole[1:], drawn[:, :1] / drawn[:, 1:], np.count_nonzero(counts[:, 1])
+    )[0]
 
 
 def paired_difference(
     ours: Sequence[Outcome], theirs: Sequence[Outcome], metric: str, *, resamples: int = RESAMPLES
 ) -> Estimate:
     """Our metric (of METRICS) minus theirs on the same cases, by paired bootstrap. Raises ValueError for others."""
-    return paired_differences(counted(ours, resamples=resamples), counted(theirs, resamples=resamples))[metric]
+    return paired_differences(
+        counted(ours, resamples=resamples), counted(theirs, resamples=resamples)
+    )[metric]
 
 
 def paired_differences(ours: Counts, theirs: Counts) -> dict[str, Estimate]:
     """The paired difference of every metric and further aspect. Raises ValueError as `paired_difference`."""
-    names, others = ([name for name in counts.names if not name.endswith(_HOPS)] for counts in (ours, theirs))
+    names, others = (
+        [name for name in counts.names if not name.endswith(_HOPS)] for counts in (ours, theirs)
+    )
     if names != others:
-        raise ValueError(f"a paired comparison needs the same aspects on both sides: {names}, {others}")
+        raise ValueError(
+            f"a paired comparison needs the same aspects on both sides: {names}, {others}"
+        )
     if ours.cases != theirs.cases:
         if missing := len({*ours.cases} ^ {*theirs.cases}):
-            raise ValueError(f"a paired comparison needs the same cases on both sides; {missing} are on one side only")
+            raise ValueError(
+                f"a paired comparison needs the same cases on both sides; {missing} are on one side only"
+            )
         at = {case: i for i, case in enumerate(theirs.cases)}
-        theirs = replace(theirs, cases=ours.cases, by_case=theirs.by_case[[at[case] for case in ours.cases]])
+        theirs = replace(
+            theirs, cases=ours.cases, by_case=theirs.by_case[[at[case] for case in ours.cases]]
+        )
     n = len(names)
-    differences = estimated(ours.values[:n] - theirs.values[:n], ours.drawn[:, :n] - theirs.drawn[:, :n])
+    differences = estimated(
+        ours.values[:n] - theirs.values[:n], ours.drawn[:, :n] - theirs.drawn[:, :n]
+    )
     for i, difference in enumerate(differences):
-        if difference.value and difference.low == difference.high:  # each side agrees with itself, on few cases or many
+        if (
+            difference.value and difference.low == difference.high
+        ):  # each side agrees with itself, on few cases or many
             (_, a, b), (_, c, d) = (astuple(counts.estimates[i]) for counts in (ours, theirs))
             differences[i] = Estimate(difference.value, a - d, b - c)
     return dict(zip(names, differences, strict=True))
 
 
-def summarise(outcomes: Sequence[Outcome], unedited: Sequence[Outcome] = (), *, resamples: int = RESAMPLES) -> Summary:
+def summarise(
+    outcomes: Sequence[Outcome], unedited: Sequence[Outcome] = (), *, resamples: int = RESAMPLES
+) -> Summary:
     """A table row for one editor's outcomes. Raises ValueError for none, or for several editors mixed."""
     return summary_of(counted(outcomes, unedited, resamples=resamples))
 
@@ -256,10 +297,25 @@ def summary_of(counts: Counts) -> Summary:
     """A table row for one editor."""
     estimates: list[Any] = counts.estimates
     asked = counts.by_case[..., 1]
-    numbers = zip(counts.names[1:], estimates[1:], asked.sum(axis=0), np.count_nonzero(asked, axis=0), strict=True)
-    shares = {name: Share(estimate, int(probes), int(edits)) for name, estimate, probes, edits in numbers}
+    numbers = zip(
+        counts.names[1:],
+        estimates[1:],
+        asked.sum(axis=0),
+        np.count_nonzero(asked, axis=0),
+        strict=True,
+    )
+    shares = {
+        name: Share(estimate, int(probes), int(edits)) for name, estimate, probes, edits in numbers
+    }
     none = Share(Estimate(None), 0, 0)
     aspects = {aspect.value: shares.get(_RATE.get(aspect, aspect.value), none) for aspect in Aspect}
-    hops = {name.removesuffix(_HOPS): share for name, share in shares.items() if name.endswith(_HOPS)}
+    hops = {
+        name.removesuffix(_HOPS): share for name, share in shares.items() if name.endswith(_HOPS)
+    }
     in_order = estimates[: len(METRICS)]  # the order of the fields
-    return Summary(counts.editor, len(counts.cases), *in_order, **{**counts.costs, "aspects": aspects, "hops": hops})
+    return Summary(
+        counts.editor,
+        len(counts.cases),
+        *in_order,
+        **{**counts.costs, "aspects": aspects, "hops": hops},
+    )

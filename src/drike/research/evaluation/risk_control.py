@@ -20,7 +20,9 @@ from drike.edits.edit import ASPECTS_OF_S, Aspect
 from drike.errors import UsageError
 
 Setting = TypeVar("Setting")
-Counts = NDArray[np.float64]  # [edits, 3]: of rewrites, paraphrases and neighbours, in the order of ASPECTS_OF_S
+Counts = NDArray[
+    np.float64
+]  # [edits, 3]: of rewrites, paraphrases and neighbours, in the order of ASPECTS_OF_S
 Metric = Literal["esr", "pc", "rr"]
 
 METRICS: tuple[Metric, ...] = ("esr", "pc", "rr")  # of the columns of Counts
@@ -37,7 +39,9 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS or not (0 < self.level < 1 and 0 < self.confidence < 1):
-            raise ValueError(f"a guarantee has one of {METRICS} and a level between 0 and 1, not {self!r}")
+            raise ValueError(
+                f"a guarantee has one of {METRICS} and a level between 0 and 1, not {self!r}"
+            )
 
     def __str__(self) -> str:
         return f"{self.metric}>={self.level:g}".replace("=0.", "=.")
@@ -53,9 +57,13 @@ class Guarantee:
         match = re.fullmatch(r"\s*(\w+)\s*>=\s*(\d*\.?\d+)\s*", text, re.ASCII)
         metric, level = (match[1].casefold(), float(match[2])) if match else ("", 0.0)
         if metric == "s":
-            raise UsageError("S cannot be guaranteed, as it is no mean over edits: give esr, pc or rr")
+            raise UsageError(
+                "S cannot be guaranteed, as it is no mean over edits: give esr, pc or rr"
+            )
         if metric not in METRICS or not 0 < level < 1:
-            raise UsageError(f'a guarantee is esr, pc or rr and a level between 0 and 1, as "rr>=.85", not {text!r}')
+            raise UsageError(
+                f'a guarantee is esr, pc or rr and a level between 0 and 1, as "rr>=.85", not {text!r}'
+            )
         return cls(metric, level)
 
 
@@ -79,23 +87,39 @@ def calibrate(
     max_probes: int | None = None, cost: Mapping[Setting, float] | None = None,
 ) -> Setting | None:  # fmt: skip
     """The setting with the largest S, less its cost if any, of all or of those `certified`; None if there is none."""
-    choices = list(right) if guarantee is None else certified(guarantee, right, probes, max_probes=max_probes)
+    choices = (
+        list(right)
+        if guarantee is None
+        else certified(guarantee, right, probes, max_probes=max_probes)
+    )
     costs = cost or dict.fromkeys(right, 0.0)
-    return max(choices, key=lambda setting: score(right[setting], probes) - costs[setting], default=None)
+    return max(
+        choices, key=lambda setting: score(right[setting], probes) - costs[setting], default=None
+    )
 
 
 def certified(
-    guarantee: Guarantee, right: Mapping[Setting, Counts], probes: Counts, *, max_probes: int | None = None
+    guarantee: Guarantee,
+    right: Mapping[Setting, Counts],
+    probes: Counts,
+    *,
+    max_probes: int | None = None,
 ) -> list[Setting]:
     """The settings of `right`, the safest first, that meet a guarantee: all before the first that fails its test."""
     # The order must not depend on these answers.
-    return list(takewhile(lambda setting: _meets(guarantee, right[setting], probes, max_probes), right))
+    return list(
+        takewhile(lambda setting: _meets(guarantee, right[setting], probes, max_probes), right)
+    )
 
 
-def lower_bound(guarantee: Guarantee, right: Counts, probes: Counts, *, max_probes: int | None = None) -> float:
+def lower_bound(
+    guarantee: Guarantee, right: Counts, probes: Counts, *, max_probes: int | None = None
+) -> float:
     """The largest level, in hundredths, that can be certified instead for a setting chosen without these answers."""
     levels = (percent / 100 for percent in range(1, 100))
-    met = takewhile(lambda level: _meets(replace(guarantee, level=level), right, probes, max_probes), levels)
+    met = takewhile(
+        lambda level: _meets(replace(guarantee, level=level), right, probes, max_probes), levels
+    )
     return max(met, default=0.0)
 
 
@@ -111,7 +135,9 @@ def score(right: Counts, probes: Counts) -> float:
     return float(1 / np.mean(1 / np.maximum(shares, 1e-9)))
 
 
-def rates(metric: Metric, level: float, right: Counts, probes: Counts, max_probes: int | None = None) -> Counts:
+def rates(
+    metric: Metric, level: float, right: Counts, probes: Counts, max_probes: int | None = None
+) -> Counts:
     """A number in [0, 1] for each edit, [edits], whose expectation is above `level` exactly where the metric is.
 
     It is the edit's share of right answers, and drawn towards `level` if the edit has fewer probes than others, as a
@@ -138,8 +164,15 @@ def exceeds(values: Sequence[float] | Counts, level: float, confidence: float = 
     """
     if not len(values) or math.fsum(values) / len(values) <= level:
         return False
-    goal, log_capital = -math.log(1 - confidence), 0.0  # in logarithms, as thousands of losses underflow
-    seen, total, spread = 1, level, level * (1 - level)  # as if one value had been seen, with the spread of yes or no
+    goal, log_capital = (
+        -math.log(1 - confidence),
+        0.0,
+    )  # in logarithms, as thousands of losses underflow
+    seen, total, spread = (
+        1,
+        level,
+        level * (1 - level),
+    )  # as if one value had been seen, with the spread of yes or no
     # In an order that knows nothing of the values: an easy batch that was given first would otherwise pay for all. The
     # first n of more values keep their order. The seed is no option: with several tried no certificate would hold.
     order = np.random.default_rng(0).random(len(values)).argsort()

@@ -45,7 +45,9 @@ class PageCell:
     value: str
     small: str  # its interval and note
     kind: str = ""  # best: of its column; up, down, level: a difference, by what its interval says
-    rank: float | None = None  # by which it is compared with the others of its column; None where it is not
+    rank: float | None = (
+        None  # by which it is compared with the others of its column; None where it is not
+    )
 
 
 Row = tuple[str, list[PageCell]]
@@ -66,9 +68,15 @@ def html(document: texts.Document) -> str:
 def rendered(template: str, **values: object) -> str:
     """A template of this folder with its values, which it escapes, and the style of all pages."""
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.get_template(template).render(style=(_HERE / "style.css").read_text("utf-8"), **values)
+    return environment.get_template(template).render(
+        style=(_HERE / "style.css").read_text("utf-8"), **values
+    )
 
 
 def blocks(table: Table) -> list[Block]:
@@ -81,7 +89,9 @@ def blocks(table: Table) -> list[Block]:
             of_table.append(("" if others else name, []))
         if others:
             named = zip(table.header[1:], others, strict=True)
-            cells = [_cell(column, cell, ranked=ranked and name != UNEDITED) for column, cell in named]
+            cells = [
+                _cell(column, cell, ranked=ranked and name != UNEDITED) for column, cell in named
+            ]
             of_table[-1][1].append((name, cells))
     return [(heading, _with_best(rows)) for heading, rows in of_table]
 
@@ -91,9 +101,17 @@ def _cell(column: str, cell: Cell, *, ranked: bool) -> PageCell:
     if isinstance(cell, Difference):
         value, small = parts(cell.estimate, signed=True)
         kind = "level" if not cell.significant else "up" if (cell.estimate.low or 0) > 0 else "down"
-        return PageCell(column, f"{_SHAPES[kind]} {value}", small, kind) if small else PageCell(column, value, small)
+        return (
+            PageCell(column, f"{_SHAPES[kind]} {value}", small, kind)
+            if small
+            else PageCell(column, value, small)
+        )
     value, small = parts(cell)
-    number = cell.value if isinstance(cell, Number) or (small and not isinstance(cell, str | Noted)) else None
+    number = (
+        cell.value
+        if isinstance(cell, Number) or (small and not isinstance(cell, str | Noted))
+        else None
+    )
     ranked = ranked and column in _SHARES and number is not None
     return PageCell(column, value, small, rank=round(number or 0, 3) if ranked else None)
 
@@ -104,7 +122,10 @@ def _with_best(rows: list[Row]) -> list[Row]:
     ranks = [[cell.rank for cell in column if cell.rank is not None] for column in columns]
     tops = [max(column) if len(column) > 1 else math.nan for column in ranks]
     pairs = ((name, zip(cells, tops, strict=True)) for name, cells in rows)
-    return [(name, [replace(one, kind="best") if one.rank == top else one for one, top in row]) for name, row in pairs]
+    return [
+        (name, [replace(one, kind="best") if one.rank == top else one for one, top in row])
+        for name, row in pairs
+    ]
 
 
 class _Point(NamedTuple):
@@ -128,9 +149,15 @@ def pareto(group: Group) -> tuple[str, str, str] | None:
     points = []
     for summary in ranked:
         of, size = summary.metric(metric), summary.prompt_tokens if counted else summary.shots
-        points.append(_Point(size or 0.0, of.value or 0.0, of.low or 0.0, of.high or 0.0, summary.editor))
+        points.append(
+            _Point(size or 0.0, of.value or 0.0, of.low or 0.0, of.high or 0.0, summary.editor)
+        )
     points.sort(key=lambda point: (point.size, -point.value, point.editor))
-    front = [point for i, point in enumerate(points) if all(point.value > shorter.value for shorter in points[:i])]
+    front = [
+        point
+        for i, point in enumerate(points)
+        if all(point.value > shorter.value for shorter in points[:i])
+    ]
     # The area between the axes: from 0 to `right`, and from `low` to 1; x is in percent of its place, y in pixels.
     right, height = 1.08 * points[-1].size or 1.0, max(260, round(1.2 * _NAME_HEIGHT * len(points)))
     low = min(0.9, math.floor(10 * min(point.low for point in points)) / 10)
@@ -143,7 +170,9 @@ def pareto(group: Group) -> tuple[str, str, str] | None:
         # Names come from files and may hold anything.
         printable=lambda name: "".join(character if character.isprintable() else "?" for character in name),
     )  # fmt: skip
-    places = "; ".join(f"{point.editor} {point.value:.2f} at {point.size:,.4g} {unit}" for point in points)
+    places = "; ".join(
+        f"{point.editor} {point.value:.2f} at {point.size:,.4g} {unit}" for point in points
+    )
     alt = f"{metric} against {unit}: {places}. Best for their length: {', '.join(point.editor for point in front)}."
     caption = f"{metric} against {unit}; lines through the points: 95 % intervals; dashed: best {metric} for the length"
     return drawn.replace("\n", ""), caption, alt
@@ -154,7 +183,10 @@ def _ticks(low: float, high: float) -> list[float]:
     rough = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-    return [round(step * i, 10) for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    return [
+        round(step * i, 10)
+        for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    ]
 
 
 def packed(groups: Sequence[Group]) -> dict[str, object]:
@@ -168,7 +200,12 @@ def packed(groups: Sequence[Group]) -> dict[str, object]:
     demonstrations their index in `shown`: a flat list of (role, text). Cases with prompts come first.
     """
     packing = _Packing(list(dict.fromkeys(editor for group in groups for editor in group.outcomes)))
-    cases = [case for i, group in enumerate(groups) for run in group.runs for case in packing.cases(i, run)]
+    cases = [
+        case
+        for i, group in enumerate(groups)
+        for run in group.runs
+        for case in packing.cases(i, run)
+    ]
     return {
         "aspects": _ASPECTS, "roles": _ROLES, "editors": packing.editors, "groups": [group.label for group in groups],
         "strings": list(packing.strings), "shown": list(packing.shown), "prompts": list(packing.prompts),
@@ -179,7 +216,9 @@ def packed(groups: Sequence[Group]) -> dict[str, object]:
 def as_script(data: object) -> str:
     """Write JSON that is safe inside a script element: none of its characters can end the element or start another."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.translate({ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
+    return text.translate(
+        {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+    )
 
 
 @dataclass(frozen=True)
@@ -195,7 +234,9 @@ class _Packing:
         """The run's cases, in the order they were tested."""
         by_case: dict[str, list[list[Outcome]]] = {}
         for editor in sorted(run.outcomes, key=self.editors.index):
-            for case_id, of_case in groupby(run.outcomes[editor], key=lambda outcome: outcome.case_id):
+            for case_id, of_case in groupby(
+                run.outcomes[editor], key=lambda outcome: outcome.case_id
+            ):
                 by_case.setdefault(case_id, []).append(list(of_case))
         for case_id, by_editor in by_case.items():
             probes = [
@@ -229,5 +270,9 @@ class _Packing:
         if not (numbers := saved.prompts.get(query)):
             return -1
         *blocks, (_, last) = (saved.blocks[i] for i in numbers)
-        flat = tuple(number for role, text in blocks for number in (_ROLES.index(role), self.at(text)))
-        return self.prompts.setdefault((self.shown.setdefault(flat, len(self.shown)), self.at(last)), len(self.prompts))
+        flat = tuple(
+            number for role, text in blocks for number in (_ROLES.index(role), self.at(text))
+        )
+        return self.prompts.setdefault(
+            (self.shown.setdefault(flat, len(self.shown)), self.at(last)), len(self.prompts)
+        )

@@ -13,7 +13,10 @@ from drike.research.edited_model import EditedModel, write_prompts
 from drike.research.report.page import rendered
 
 OTHERS = 100  # further edits that are in force
-TOURED = (("Felix Plater", "P27"), ("Uttar Pradesh", "P37"))  # subjects and relations of the edits that are asked for
+TOURED = (
+    ("Felix Plater", "P27"),
+    ("Uttar Pradesh", "P37"),
+)  # subjects and relations of the edits that are asked for
 # Beside its query: how a question is put, and whether the edit is to change its answer.
 QUESTIONS = {
     "Felix Plater holds the nationality of": ("the edit's own query", True),
@@ -21,8 +24,14 @@ QUESTIONS = {
     "Plater holds the nationality of": ("by the last name alone", True),
     "Felix Plater wrote at length on": ("another fact about him", False),
     "Dieter Moebius holds the nationality of": ("the same of somebody else", False),
-    "The landmass that holds Uttar Pradesh is": ("another fact about the subject of another edit", False),
-    "Schools in Uttar Pradesh teach in": ("that edit, asked for in words that say little of it", True),
+    "The landmass that holds Uttar Pradesh is": (
+        "another fact about the subject of another edit",
+        False,
+    ),
+    "Schools in Uttar Pradesh teach in": (
+        "that edit, asked for in words that say little of it",
+        True,
+    ),
 }
 
 
@@ -44,4 +53,6 @@ def html(edited: EditedModel, toured: Sequence[EditCase]) -> str:
     answered = edited.before_after(list(QUESTIONS))
     prompts = write_prompts(edited.editor, [answers.decision for answers in answered])
     stops = zip(QUESTIONS.values(), answered, prompts, strict=True)
-    return rendered("tour.html", toured=toured, stops=stops, in_force=len(edited.index.edits), rows=recorded())
+    return rendered(
+        "tour.html", toured=toured, stops=stops, in_force=len(edited.index.edits), rows=recorded()
+    )

@@ -75,7 +75,9 @@ class Checkpoint(Trained):
     @property
     def trained_on(self) -> frozenset[tuple[str, str]]:
         """Keys of all edits that it was trained or calibrated on."""
-        return self.retriever.trained_on | (self.per_query.trained_on if self.per_query else frozenset())
+        return self.retriever.trained_on | (
+            self.per_query.trained_on if self.per_query else frozenset()
+        )
 
 
 def save(checkpoint: Checkpoint, path: str | Path) -> None:
@@ -101,30 +103,52 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise CheckpointError(f"{path.parent} holds no {path.name}: give a folder that `drike train` wrote") from None
+        raise CheckpointError(
+            f"{path.parent} holds no {path.name}: give a folder that `drike train` wrote"
+        ) from None
     except OSError as problem:
         raise CheckpointError(f"{path} cannot be read ({problem}): {_AGAIN}") from problem
     try:
         described = _verified(content)
         # Copied, since in the file's memory they are aligned differently, and then a product is rounded differently.
         tensors = {name: tensor.clone() for name, tensor in safetensors.torch.load(content).items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as problem:
-        raise CheckpointError(f"{path} is damaged, or no checkpoint ({problem}): {_AGAIN}") from problem
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        safetensors.SafetensorError,
+    ) as problem:
+        raise CheckpointError(
+            f"{path} is damaged, or no checkpoint ({problem}): {_AGAIN}"
+        ) from problem
     try:
         if "mixes" in (described["per_query"] or {}):
-            _LOG.warning("%s holds dr-ike-q of an earlier version, which is left out: train it again", path)
+            _LOG.warning(
+                "%s holds dr-ike-q of an earlier version, which is left out: train it again", path
+            )
             described |= {"per_query": None, "promise": None}
-        policy = read(_Described, {"promise": None} | described)  # files of early versions have none
+        policy = read(
+            _Described, {"promise": None} | described
+        )  # files of early versions have none
         retriever = _retriever(policy, tensors, path, encoder)
         if (kind := _BUDGETS.get(str(policy.budget.get("kind")))) is None:
-            raise ValueError(f"this version has no budget {policy.budget.get('kind')!r}")  # a learned one
-        budget = read(kind, {name: value for name, value in policy.budget.items() if name != "kind"})
+            raise ValueError(
+                f"this version has no budget {policy.budget.get('kind')!r}"
+            )  # a learned one
+        budget = read(
+            kind, {name: value for name, value in policy.budget.items() if name != "kind"}
+        )
         trained = Checkpoint(retriever, budget, policy.style, policy.training, policy.promise)
         if (of := policy.per_query) is None:
             return trained
         if not of.shown or of.gate.encoder != retriever.encoder.name:
             raise ValueError("its policy per query has no mix, or the gate of another encoder")
-        return replace(trained, per_query=QueryPolicy(of.gate, of.shown, retriever.encoder, frozenset(of.facts)))
+        return replace(
+            trained,
+            per_query=QueryPolicy(of.gate, of.shown, retriever.encoder, frozenset(of.facts)),
+        )
     except (ValueError, KeyError, TypeError, RuntimeError) as problem:
         raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
 
@@ -135,7 +159,9 @@ def _file(path: Path) -> Path:
 
 def _sealed(described: Mapping[str, object], tensors: Mapping[str, Tensor]) -> bytes:
     metadata = {_KEY: json.dumps({**described, "sha256": _ZEROS})}
-    content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
+    content = safetensors.torch.save(
+        {name: tensor.contiguous() for name, tensor in tensors.items()}, metadata
+    )
     return content.replace(_ZEROS.encode(), hashlib.sha256(content).hexdigest().encode(), 1)
 
 
@@ -149,21 +175,38 @@ def _verified(content: bytes) -> dict[str, Any]:
     return described
 
 
-def _retriever(policy: _Described, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None) -> Retriever:
+def _retriever(
+    policy: _Described, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None
+) -> Retriever:
     """The saved retriever. Raises CheckpointError for another encoder, ValueError for weights that could overflow."""
     for name, tensor in tensors.items():
-        if tensor.dtype != torch.float32 or not (tensor.abs() <= _LARGEST_WEIGHT).all():  # nan is not
-            raise ValueError(f"{name} has numbers that are not float32, not finite or above {_LARGEST_WEIGHT:g}")
-    encoder, saved = load_encoder(policy.encoder.name) if encoder is None else encoder, policy.encoder
+        if (
+            tensor.dtype != torch.float32 or not (tensor.abs() <= _LARGEST_WEIGHT).all()
+        ):  # nan is not
+            raise ValueError(
+                f"{name} has numbers that are not float32, not finite or above {_LARGEST_WEIGHT:g}"
+            )
+    encoder, saved = (
+        load_encoder(policy.encoder.name) if encoder is None else encoder,
+        policy.encoder,
+    )
     now = _Encoder(encoder.name, encoder.dim, encoder.identity.get("sha256"))
     if now != saved and (now.sha256 is None or now.sha256 != saved.sha256):
         if (now.name, now.dim) == (saved.name, saved.dim):
             changed = f"encoder {saved.name} has changed since {path} was trained with it"
             raise CheckpointError(f"{changed}: restore its files, or train again")
         features = f"{saved.name} ({saved.dim} numbers), not of {now.name} ({now.dim})"
-        raise CheckpointError(f"{path} was trained on features of {features}: load it with that encoder")
+        raise CheckpointError(
+            f"{path} was trained on features of {features}: load it with that encoder"
+        )
     retriever = Retriever(encoder, form=policy.form)
-    weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(("budget.", "per_query."))}
-    retriever.head.load_state_dict({name.removeprefix("head."): tensor for name, tensor in weights.items()})
+    weights = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if not name.startswith(("budget.", "per_query."))
+    }
+    retriever.head.load_state_dict(
+        {name.removeprefix("head."): tensor for name, tensor in weights.items()}
+    )
     retriever.trained_on = frozenset(policy.facts)
     return retriever

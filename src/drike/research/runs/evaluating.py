@@ -11,9 +11,20 @@ from drike.edits.edit import EditCase
 from drike.errors import RunError, UsageError
 from drike.gates.decision import Gate
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
-from drike.research.edited_model import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
+from drike.research.edited_model import (
+    GatedEditor,
+    GateRecord,
+    SimulatedStores,
+    gate_records,
+    with_stores,
+)
 from drike.research.editors.catalog import Editor, Unedited, ranks_retains
-from drike.research.evaluation.evaluate import AnsweredCases, baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.evaluate import (
+    AnsweredCases,
+    baseline_answers,
+    evaluate,
+    with_baseline_answers,
+)
 from drike.research.evaluation.judge import GENERATE, GREEDY, Judge, Rule
 from drike.research.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
 from drike.research.runs import run as files
@@ -62,12 +73,22 @@ def run_evaluation(
         yield resolved
     if not cases:
         raise UsageError("there is no edit to test on: ask for `test` 1 or more")
-    notes = setup.prepare(cases, [editor.selector.ranker for editor in editors if ranks_retains(editor)])
-    long = sum(min(len(a.split()) for a in (p.target, *p.also)) > ANSWER_TOKENS for case in cases for p in case.asked)
+    notes = setup.prepare(
+        cases, [editor.selector.ranker for editor in editors if ranks_retains(editor)]
+    )
+    long = sum(
+        min(len(a.split()) for a in (p.target, *p.also)) > ANSWER_TOKENS
+        for case in cases
+        for p in case.asked
+    )
     if long and rule is GENERATE:
-        notes += [f"{long} probes have right answers of more than {ANSWER_TOKENS} words, which generate never finds"]
+        notes += [
+            f"{long} probes have right answers of more than {ANSWER_TOKENS} words, which generate never finds"
+        ]
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
-    recovered = sum(len({outcome.case_id for outcome in of_editor}) for of_editor in outcomes.values())
+    recovered = sum(
+        len({outcome.case_id for outcome in of_editor}) for of_editor in outcomes.values()
+    )
     yield Prepared(tuple(notes), recovered, len(editors) * len(setup.split.test))
     sampled = random.Random(setup.pool.seed).sample(cases, min(sample, len(cases)))
     ids = {case.case_id for case in sampled}
@@ -80,9 +101,14 @@ def run_evaluation(
             both_ways += of_sample
         elif model.score and not model.info.served:
             both_ways += _judged_both_ways(folder, editor, model, sampled)
-    counts = {name: counted(of_editor, outcomes.get(Unedited().name, [])) for name, of_editor in outcomes.items()}
+    counts = {
+        name: counted(of_editor, outcomes.get(Unedited().name, []))
+        for name, of_editor in outcomes.items()
+    }
     summaries = list(map(summary_of, counts.values()))
-    files.write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
+    files.write_record(
+        folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries}
+    )
     yield Evaluation(rule, cases, outcomes, both_ways, counts, summaries)
 
 
@@ -105,10 +131,16 @@ def evaluate_rest(
 
 
 def answered_cases(
-    folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None, file: str = OWN_ANSWERS
+    folder: Path,
+    model: LanguageModel,
+    cases: Sequence[EditCase],
+    rule: Rule | None = None,
+    file: str = OWN_ANSWERS,
 ) -> AnsweredCases | None:
     """The cases with the unedited model's own answers, kept in a file; None if no question needs one; or RunError."""
-    answers = files.read_json(folder / file, Mapping[str, str], "remove it to have the model asked again")
+    answers = files.read_json(
+        folder / file, Mapping[str, str], "remove it to have the model asked again"
+    )
     if answers is None:
         if not (answers := baseline_answers(model, cases, rule)):
             return None
@@ -116,7 +148,9 @@ def answered_cases(
     return with_baseline_answers(cases, answers)
 
 
-def _judged_both_ways(folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) -> list[Outcome]:
+def _judged_both_ways(
+    folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase]
+) -> list[Outcome]:
     """The outcomes of a sample by scores and by text, saved when complete, read where saved. Raises RunError."""
     path = files.outcomes_path(folder, editor.name, files.BOTH_WAYS)
     outcomes = files.read_outcomes(path)
@@ -138,22 +172,32 @@ def _record_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> 
     for case in cases:
         queries = list(dict.fromkeys(probe.query for probe in case.asked))
         prompts = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
-        blocks = tuple(dict.fromkeys(block for prompt in prompts.values() for block in prompt.blocks))
-        positions = {query: tuple(map(blocks.index, prompt.blocks)) for query, prompt in prompts.items()}
+        blocks = tuple(
+            dict.fromkeys(block for prompt in prompts.values() for block in prompt.blocks)
+        )
+        positions = {
+            query: tuple(map(blocks.index, prompt.blocks)) for query, prompt in prompts.items()
+        }
         records.append(asdict(files.CasePrompts(case.case_id, blocks, positions)))
     files.write_lines(path, records)
 
 
-def recovered_outcomes(folder: Path, name: str, cases: Sequence[EditCase], part: str = files.OUTCOMES) -> list[Outcome]:
+def recovered_outcomes(
+    folder: Path, name: str, cases: Sequence[EditCase], part: str = files.OUTCOMES
+) -> list[Outcome]:
     """An editor's recorded outcomes of the first of `cases`; its file is cut to whole cases. Raises RunError."""
     path = files.outcomes_path(folder, name, part)
     outcomes, whole = files.read_outcomes(path), 0
     for case in cases:
         of_case = outcomes[whole : whole + len(case.asked)]
         expected = [(case.case_id, probe.aspect, probe.asked, probe.target) for probe in case.asked]
-        recorded = [(outcome.case_id, outcome.aspect, outcome.query, outcome.target) for outcome in of_case]
+        recorded = [
+            (outcome.case_id, outcome.aspect, outcome.query, outcome.target) for outcome in of_case
+        ]
         if recorded != expected[: len(recorded)]:
-            raise RunError(f"{path} is about other probes: remove the file to have {name} evaluated again")
+            raise RunError(
+                f"{path} is about other probes: remove the file to have {name} evaluated again"
+            )
         if len(of_case) < len(expected):
             break
         whole += len(expected)
@@ -199,10 +243,19 @@ def run_deployed(
     *, rule: Rule,
 ) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation]:  # fmt: skip
     """Evaluate editors behind the gate; yield each case's outcomes after they are saved, then all. Raises RunError."""
-    cases, outcomes = [with_stores(case, deployment.stores) for case in cases], dict[str, list[Outcome]]()
+    cases, outcomes = (
+        [with_stores(case, deployment.stores) for case in cases],
+        dict[str, list[Outcome]](),
+    )
     for editor in deployment.editors(editors):
         outcomes[editor.name] = recovered_outcomes(folder, editor.name, cases, files.DEPLOYED)
-        yield from evaluate_rest(folder, editor, model, cases, outcomes[editor.name], rule=rule, part=files.DEPLOYED)
-    decisions = list(gate_records(deployment.gate, deployment.stores, cases, deployment.questions, deployment.model))
+        yield from evaluate_rest(
+            folder, editor, model, cases, outcomes[editor.name], rule=rule, part=files.DEPLOYED
+        )
+    decisions = list(
+        gate_records(
+            deployment.gate, deployment.stores, cases, deployment.questions, deployment.model
+        )
+    )
     files.write_lines(folder / files.DEPLOYED / files.GATE, map(asdict, decisions))
     yield DeployedEvaluation(outcomes, decisions)

@@ -27,7 +27,14 @@ from drike.research.evaluation.judge import RuleName
 from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import checkpoint
 from drike.support.extras import versions
-from drike.support.files import checksum_ok, named_in_errors, sha256, with_checksum, write_bytes, write_text
+from drike.support.files import (
+    checksum_ok,
+    named_in_errors,
+    sha256,
+    with_checksum,
+    write_bytes,
+    write_text,
+)
 from drike.support.records import Record, parse, read
 
 FILE, SPLIT = "run.json", "split.json"
@@ -47,11 +54,18 @@ class Setup:
 
     def prepare(self, cases: Sequence[EditCase], rankers: Iterable[Ranker]) -> list[str]:
         """Encode the texts that retrievers will read for these edits, before any is timed. Returns notes for people."""
-        candidates = self.pool.for_groups([edits for case in cases for edits in rotations(case.edits)])
+        candidates = self.pool.for_groups(
+            [edits for case in cases for edits in rotations(case.edits)]
+        )
         for ranker in rankers:
             if isinstance(ranker, Retriever):
-                ranker.encoder.encode(sorted({text for group in candidates for text in ranker.texts(group)}))
-        notes, excluded = list(self.pool.fallbacks), [group.excluded for group in candidates if group.excluded]
+                ranker.encoder.encode(
+                    sorted({text for group in candidates for text in ranker.texts(group)})
+                )
+        notes, excluded = (
+            list(self.pool.fallbacks),
+            [group.excluded for group in candidates if group.excluded],
+        )
         if excluded:
             what = f"Excluded {sum(excluded)} records that share subject and relation with the edit"
             notes.append(f"{what}, at {len(excluded)} edits")
@@ -98,7 +112,12 @@ class Settings:
 
     def dataset(self) -> Dataset:
         """Its data with its pool. Raises DataError."""
-        return load(*self.data, target=self.zsre_target or "alt", paraphrases=self.paraphrases, pool=self.pool or ())
+        return load(
+            *self.data,
+            target=self.zsre_target or "alt",
+            paraphrases=self.paraphrases,
+            pool=self.pool or (),
+        )
 
 
 @dataclass(frozen=True)
@@ -153,7 +172,9 @@ class Run(Settings):
                 changed = f"encoder {name} has changed since {self.folder} began"
                 raise RunError(f"{changed}: restore its files, or start a new run")
 
-    def check_same(self, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
+    def check_same(
+        self, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None
+    ) -> list[str]:
         """The packages whose version differs now. Raises RunError if data, split, encoders, weights or policy do."""
         record, data, new = self.record, setup.dataset, "start a new run"
         rows = (record.data_fingerprint, *(file.sha256 for file in record.data))
@@ -162,12 +183,22 @@ class Run(Settings):
         for same, problem in (
             (same_rows, f"on other rows: give it its data, or {new}"),
             (self.split() == setup.split.ids, f"on another split of its rows: {new}"),
-            (record.model.get("weights_sha256") == identity.get("weights_sha256"), f"with other weights: {new}"),
-            (record.trained_sha256 == trained_sha256, f"with another trained policy than its --run holds now: {new}"),
+            (
+                record.model.get("weights_sha256") == identity.get("weights_sha256"),
+                f"with other weights: {new}",
+            ),
+            (
+                record.trained_sha256 == trained_sha256,
+                f"with another trained policy than its --run holds now: {new}",
+            ),
         ):
             if not same:
                 raise RunError(f"{self.folder} was begun {problem}")
-        return [name for name, now in versions().items() if record.versions and record.versions.get(name) != now]
+        return [
+            name
+            for name, now in versions().items()
+            if record.versions and record.versions.get(name) != now
+        ]
 
     @staticmethod
     def create(
@@ -194,18 +225,27 @@ class Run(Settings):
         path = folder / FILE
         try:
             parsed = parse(path.read_bytes())
-            record = read(RunRecord, {"sha256": None, **parsed} if isinstance(parsed, dict) else parsed)
-            settings = read(Settings, {field.name: record.settings.get(field.name) for field in fields(Settings)})
+            record = read(
+                RunRecord, {"sha256": None, **parsed} if isinstance(parsed, dict) else parsed
+            )
+            settings = read(
+                Settings,
+                {field.name: record.settings.get(field.name) for field in fields(Settings)},
+            )
         except (FileNotFoundError, NotADirectoryError) as problem:
             remedy = "give a folder that drike demo, train or evaluate wrote"
             raise RunError(f"{folder} is not a run, as it holds no {FILE}: {remedy}") from problem
         except OSError as problem:
-            raise RunError(f"{path} cannot be read ({problem.strerror}): check its permissions") from problem
+            raise RunError(
+                f"{path} cannot be read ({problem.strerror}): check its permissions"
+            ) from problem
         except ValueError as problem:
             damaged = f"{path} is damaged, or another version of drike wrote it ({problem})"
             raise RunError(f"{damaged}: run it again, or restore the file from a copy") from problem
         if not checksum_ok(parsed):
-            raise RunError(f"{path} has changed since it was written: restore it from a copy, or run it again")
+            raise RunError(
+                f"{path} has changed since it was written: restore it from a copy, or run it again"
+            )
         return cls(**vars(settings), folder=folder, record=record)
 
 
@@ -257,7 +297,9 @@ def append(path: Path, records: Iterable[Mapping[str, object]]) -> None:
 
 def _refuse_link(path: Path) -> None:
     if path.is_symlink():
-        raise RunError(f"{path} is a symbolic link, and what it links to is no part of the run: replace it by the file")
+        raise RunError(
+            f"{path} is a symbolic link, and what it links to is no part of the run: replace it by the file"
+        )
 
 
 def slug(name: str) -> str:
@@ -285,13 +327,17 @@ class CasePrompts:
 
     def __post_init__(self) -> None:
         """Refuse positions without a block. Raises ValueError."""
-        if any(not 0 <= i < len(self.blocks) for of_query in self.prompts.values() for i in of_query):
+        if any(
+            not 0 <= i < len(self.blocks) for of_query in self.prompts.values() for i in of_query
+        ):
             raise ValueError("prompts name blocks that are not there")
 
 
 def read_usage(folder: Path) -> dict[str, Usage]:
     """The model's work in each part of a run; {} if it was not recorded. Raises RunError."""
-    parts = read_json(folder / "usage.json", Mapping[str, _UsageRecord], "remove it, and limits count from there")
+    parts = read_json(
+        folder / "usage.json", Mapping[str, _UsageRecord], "remove it, and limits count from there"
+    )
     return {part: Usage() + used for part, used in (parts or {}).items()}
 
 
@@ -300,11 +346,16 @@ def total_usage(folder: Path) -> Usage:
     return sum(read_usage(folder).values(), Usage())
 
 
-def add_usage(folder: Path, part: str, used: Usage, known: Mapping[str, Usage] | None = None) -> None:
+def add_usage(
+    folder: Path, part: str, used: Usage, known: Mapping[str, Usage] | None = None
+) -> None:
     """Add to a part's recorded work. known: `read_usage` from before, so that no reading fails now. Raises RunError."""
     known = read_usage(folder) if known is None else known
     parts = {**known, part: known.get(part, Usage()) + used}
-    record = {name: asdict(usage) | {"tokens_shared": usage.tokens_shared} for name, usage in parts.items()}
+    record = {
+        name: asdict(usage) | {"tokens_shared": usage.tokens_shared}
+        for name, usage in parts.items()
+    }
     write_record(folder, "usage.json", record)
 
 
@@ -320,7 +371,10 @@ def usage_recorded(folder: Path, part: str, model: LanguageModel) -> Iterator[No
 
 def has_records(folder: Path) -> bool:
     """Whether a folder has episodes or results of a run, even where its run.json is gone."""
-    return any(any(folder.glob(record)) for record in ("episodes.jsonl", ANSWERS, "outcomes/*.jsonl", "summary.json"))
+    return any(
+        any(folder.glob(record))
+        for record in ("episodes.jsonl", ANSWERS, "outcomes/*.jsonl", "summary.json")
+    )
 
 
 def has_begun(folder: Path) -> bool:
@@ -331,9 +385,13 @@ def has_begun(folder: Path) -> bool:
 def require_new(folder: Path) -> None:
     """Raise RunError if a folder holds a run; one that recorded nothing is begun again."""
     if has_begun(folder):
-        raise RunError(f"{folder} already holds a run: choose another --out, continue it with --resume, or remove it")
+        raise RunError(
+            f"{folder} already holds a run: choose another --out, continue it with --resume, or remove it"
+        )
     if has_records(folder):
-        raise RunError(f"{folder} holds results of a run whose run.json is gone: choose another --out, or remove them")
+        raise RunError(
+            f"{folder} holds results of a run whose run.json is gone: choose another --out, or remove them"
+        )
 
 
 def read_lines(path: Path, kind: type[Record], remedy: str) -> list[Record]:
@@ -345,7 +403,9 @@ def read_lines(path: Path, kind: type[Record], remedy: str) -> list[Record]:
             records.append(read(kind, parse(line)))
         except ValueError as problem:
             name = kind.__name__.removesuffix("Record").casefold()
-            raise RunError(f"{path}, line {number} is not an {name} of this version ({problem}): {remedy}") from problem
+            raise RunError(
+                f"{path}, line {number} is not an {name} of this version ({problem}): {remedy}"
+            ) from problem
     return records
 
 
@@ -354,7 +414,9 @@ def read_json(path: Path, kind: Any, remedy: str) -> Any:
     try:
         return read(kind, parse(path.read_bytes())) if path.exists() else None
     except ValueError as problem:
-        raise RunError(f"{path} is damaged or of another version ({problem}): {remedy}") from problem
+        raise RunError(
+            f"{path} is damaged or of another version ({problem}): {remedy}"
+        ) from problem
 
 
 def keep_lines(path: Path, count: int) -> None:
@@ -378,7 +440,9 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RunError(f"another process works at {folder}: let it end, or stop it first") from None
+            raise RunError(
+                f"another process works at {folder}: let it end, or stop it first"
+            ) from None
         except OSError:  # a file system without locks
             pass
         yield

@@ -24,8 +24,20 @@ from drike.research.runs import run as files
 from drike.research.runs.evaluating import answered_cases
 from drike.research.runs.run import PhaseStarted, Prepared, Setup, usage_recorded
 from drike.research.training import algorithm1
-from drike.research.training.algorithm1 import Episode, EpisodeRecord, in_blocks, replayed, rewrite_reward
-from drike.research.training.s_objective import Expected, actions, certify, train_query_policy, training_cases
+from drike.research.training.algorithm1 import (
+    Episode,
+    EpisodeRecord,
+    in_blocks,
+    replayed,
+    rewrite_reward,
+)
+from drike.research.training.s_objective import (
+    Expected,
+    actions,
+    certify,
+    train_query_policy,
+    training_cases,
+)
 
 TrainingEvent = Prepared | PhaseStarted | Episode
 QueryPolicyEvent = PhaseStarted | CaseAnswers | Expected | CertifiedGuarantee
@@ -82,10 +94,14 @@ def run_training(
     """
     retriever, budget, cases = editor.selector.ranker, editor.selector.budget, setup.split.train
     if not cases:
-        raise UsageError("there is no edit to train on: ask for fewer `test` edits or more `editable` rows")
+        raise UsageError(
+            "there is no edit to train on: ask for fewer `test` edits or more `editable` rows"
+        )
     unknown = sum(case.edit.target_true is None for case in (*cases, *setup.split.validation))
     if unknown and method.rule is LIKELIHOOD:
-        problem = f"the rule likelihood compares with old objects, unknown for {unknown} of the edits"
+        problem = (
+            f"the rule likelihood compares with old objects, unknown for {unknown} of the edits"
+        )
         raise UsageError(f"{problem}: give their `target_true`, or train by greedy or generate")
     yield Prepared(tuple(setup.prepare(cases, [retriever])), len(past), method.epochs * len(cases))
     _check_limit(editor, method, cases)
@@ -102,9 +118,15 @@ def run_training(
     done, head = 0, deepcopy(retriever.head.state_dict())
 
     def save() -> None:
-        checkpoint.save(checkpoint.Checkpoint(retriever, budget, editor.style, {**training, "episodes": done}), folder)
+        checkpoint.save(
+            checkpoint.Checkpoint(retriever, budget, editor.style, {**training, "episodes": done}),
+            folder,
+        )
 
-    with usage_recorded(folder, "training", model), closing(episodes):  # it waits for edits that are still asked about
+    with (
+        usage_recorded(folder, "training", model),
+        closing(episodes),
+    ):  # it waits for edits that are still asked about
         try:
             for episode in episodes:
                 # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
@@ -120,7 +142,9 @@ def run_training(
                 save()
 
 
-def _check_limit(editor: InContextEditor[RankAndCut], method: Method, cases: Sequence[EditCase]) -> None:
+def _check_limit(
+    editor: InContextEditor[RankAndCut], method: Method, cases: Sequence[EditCase]
+) -> None:
     """Raise UsageError if prompts are longer than the limit even with a single retain."""
     if editor.limit is None:
         return
@@ -132,7 +156,9 @@ def _check_limit(editor: InContextEditor[RankAndCut], method: Method, cases: Seq
         longest = max(longest, *editor.limit.count([prompt.text for prompt in prompts]))
     if longest > editor.limit.tokens:
         why = "only retains are dropped, and with copies, updates and one retain prompts have up to"
-        problem = f"`prompt_tokens` {editor.limit.tokens} cannot be kept, since {why} {longest:,} tokens"
+        problem = (
+            f"`prompt_tokens` {editor.limit.tokens} cannot be kept, since {why} {longest:,} tokens"
+        )
         raise UsageError(f"{problem}: allow that many, or give shorter records")
 
 
@@ -165,14 +191,21 @@ def run_query_policy(
             files.append(folder / files.ANSWERS, [asdict(case_answers)])
             answers.append(case_answers)
             yield case_answers
-    policy, expected = train_query_policy(policy, cases[: len(train)], answers[: len(train)], price=method.shot_price)
+    policy, expected = train_query_policy(
+        policy, cases[: len(train)], answers[: len(train)], price=method.shot_price
+    )
     trained = replace(trained, per_query=policy)
     checkpoint.save(trained, folder)
     yield expected
     if guarantee is None:
         return
-    most = max(sum(probe.aspect is guarantee.aspect for probe in case.probes) for case in setup.dataset.cases)
-    certified = certify(policy, held_out, answers[len(train) :], guarantee, max_probes=most, price=method.shot_price)
+    most = max(
+        sum(probe.aspect is guarantee.aspect for probe in case.probes)
+        for case in setup.dataset.cases
+    )
+    certified = certify(
+        policy, held_out, answers[len(train) :], guarantee, max_probes=most, price=method.shot_price
+    )
     keys = policy.trained_on | {edit.key for case in held_out for edit in case.edits}
     policy = replace(policy.shifted(certified.offset), trained_on=keys)
     checkpoint.save(replace(trained, per_query=policy, promise=certified), folder)
@@ -183,9 +216,19 @@ def new_editor(
     method: Method, setup: Setup, encoder: TextEncoder, *, limit: TokenLimit | None = None
 ) -> InContextEditor[RankAndCut]:
     """An untrained DR-IKE. encoder: under the head, which the seed of the setup draws. limit: on the prompts."""
-    retriever, most, flip = Retriever(encoder, form=method.form, seed=setup.pool.seed), method.max_shots, method.flip
-    budgets = {"threshold": Threshold(0.0, most, flip), "all": Fraction(1.0, most), "half": Fraction(0.5, most)}
-    return InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budgets[method.budget]), method.style, limit)
+    retriever, most, flip = (
+        Retriever(encoder, form=method.form, seed=setup.pool.seed),
+        method.max_shots,
+        method.flip,
+    )
+    budgets = {
+        "threshold": Threshold(0.0, most, flip),
+        "all": Fraction(1.0, most),
+        "half": Fraction(0.5, most),
+    }
+    return InContextEditor(
+        "DR-IKE", setup.pool, RankAndCut(retriever, budgets[method.budget]), method.style, limit
+    )
 
 
 def scored_probes(method: Method, case: EditCase) -> list[Probe]:
@@ -209,6 +252,8 @@ def recovered_answers(folder: Path, cases: Sequence[EditCase], choices: int) -> 
     answers = files.read_lines(path, CaseAnswers, "remove the file to have the model asked again")
     shapes = [(of_case.case_id, [len(row) for row in of_case.correct]) for of_case in answers]
     if shapes != [(case.case_id, [choices] * len(case.asked)) for case in cases[: len(answers)]]:
-        raise RunError(f"{path} is about other probes: remove the file to have the model asked again")
+        raise RunError(
+            f"{path} is about other probes: remove the file to have the model asked again"
+        )
     files.keep_lines(path, len(answers))
     return answers

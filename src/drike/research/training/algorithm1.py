@@ -44,7 +44,9 @@ def top(pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Choice:
     """The most probable retains first (Algorithm 1)."""
     ranking = ranking_of(pool.retains, log_p.tolist())
     order, probs = ranking.order, ranking.probs
-    return Choice(order, probs, log_p[[*order]], budget.keep(probs, pool), budget.evaluated(probs, pool))
+    return Choice(
+        order, probs, log_p[[*order]], budget.keep(probs, pool), budget.evaluated(probs, pool)
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,7 +62,10 @@ class Rollout(Choice):
         """The prompts [prefixes][queries], shortest prefix first; longer ones while they fit the editor's limit."""
         ranking = Ranking(tuple(self.pool.retains[i] for i in self.order), self.order, self.probs)
         fitting = self.editor.fit(Selection.of_ranking(self.pool, ranking, self.k), queries)
-        return [self.editor.show(Selection.of_ranking(self.pool, ranking, j), queries) for j in range(1, fitting.k + 1)]
+        return [
+            self.editor.show(Selection.of_ranking(self.pool, ranking, j), queries)
+            for j in range(1, fitting.k + 1)
+        ]
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,9 @@ class Rewards:
     correct: tuple[bool, ...]  # whether the edit's own query was answered right
     prompt_tokens: int | None  # read as if prompts shared nothing; None if not counted
     seconds: float
-    probes: tuple[tuple[float, ...], ...] | None = None  # of each, [prefixes, probes]; None: the own query only
+    probes: tuple[tuple[float, ...], ...] | None = (
+        None  # of each, [prefixes, probes]; None: the own query only
+    )
 
 
 Reward = Callable[[Rollout], Rewards]
@@ -104,7 +111,12 @@ class EpisodeRecord:
         n, k = len(self.order), self.k
         if sorted(self.order) != list(range(n)) or len(self.probs) != n:
             raise ValueError("order and probs are not those of one ranking")
-        if not 1 <= k <= n or not len(self.rewards) == len(self.correct) == k or self.kept < 1 or self.epoch < 1:
+        if (
+            not 1 <= k <= n
+            or not len(self.rewards) == len(self.correct) == k
+            or self.kept < 1
+            or self.epoch < 1
+        ):
             raise ValueError("k, kept, rewards and correct do not go together")
         if self.probes is not None and len(self.probes) != k:
             raise ValueError("probes are not those of k prefixes")
@@ -150,7 +162,9 @@ def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:
             raise ReplayError(f"{recorded} tried other retains: start a new run")
         if any(len(row) != len(case.probes) for row in record.probes or ()):
             raise ReplayError(f"{recorded} asked other probes: start a new run")
-        return Rewards(record.rewards, record.correct, record.prompt_tokens, record.seconds, record.probes)
+        return Rewards(
+            record.rewards, record.correct, record.prompt_tokens, record.seconds, record.probes
+        )
 
     return replay
 
@@ -160,7 +174,9 @@ def in_blocks(size: int, threads: int = 1) -> Schedule:
     if size < 1:
         raise ValueError(f"parallel_edits must be at least 1, not {size}")
 
-    def schedule(cases: Sequence[EditCase], roll_out: RollOut, reward: Reward) -> Generator[tuple[Rollout, Rewards]]:
+    def schedule(
+        cases: Sequence[EditCase], roll_out: RollOut, reward: Reward
+    ) -> Generator[tuple[Rollout, Rewards]]:
         for start in range(0, len(cases), size):
             block = [roll_out(case) for case in cases[start : start + size]]
             with closing(in_order(reward, block, min(len(block), threads))) as rewards:
@@ -200,30 +216,56 @@ def train(
     updates and the retain candidates C. reward: of a rollout's prefixes, as `rewrite_reward(model)`. cases: the
     training set T, in this order in every epoch. Raises TypeError for an editor whose ranker is no Retriever.
     """
-    policy, budget = editor.selector.ranker, editor.selector.budget  # theta, sigma                                 1
+    policy, budget = (
+        editor.selector.ranker,
+        editor.selector.budget,
+    )  # theta, sigma                                 1
     if not isinstance(policy, Retriever):
-        raise TypeError(f"training needs an editor whose ranker is a Retriever, not a {type(policy).__name__}")
+        raise TypeError(
+            f"training needs an editor whose ranker is a Retriever, not a {type(policy).__name__}"
+        )
     policy.trained_on |= {edit.key for case in cases for edit in case.edits}
     adam = torch.optim.Adam(policy.head.parameters(), lr=learning_rate)
-    pools = editor.pool.for_groups([case.edits for case in cases])  #     the same in every epoch, as are features:
+    pools = editor.pool.for_groups(
+        [case.edits for case in cases]
+    )  #     the same in every epoch, as are features:
     known = {pool.edits: (pool, policy.features(pool)) for pool in pools}  # the encoder is frozen
     numbers = count()
 
-    def roll_out(case: EditCase) -> Rollout:  #                       under theta and sigma as they are now
-        pool, features = known[case.edits]  #                         copies, updates; C                          4-5
-        log_p = policy.log_probs(features)  #                         z <- S_theta(x, C); p <- softmax(z)         6-7
-        choice = choose(pool, log_p, budget)  #                       k <- min(K, #{p > sigma}), at least 1      8-11
+    def roll_out(
+        case: EditCase,
+    ) -> Rollout:  #                       under theta and sigma as they are now
+        pool, features = known[
+            case.edits
+        ]  #                         copies, updates; C                          4-5
+        log_p = policy.log_probs(
+            features
+        )  #                         z <- S_theta(x, C); p <- softmax(z)         6-7
+        choice = choose(
+            pool, log_p, budget
+        )  #                       k <- min(K, #{p > sigma}), at least 1      8-11
         return Rollout(**vars(choice), editor=editor, case=case, pool=pool, number=next(numbers))
 
-    for epoch in range(1, epochs + 1):  #                                                                           2
+    for epoch in range(
+        1, epochs + 1
+    ):  #                                                                           2
         with closing(schedule(cases, roll_out, reward)) as rollouts:
-            for rollout, rewards in rollouts:  #                      r_j under the first j retains          3, 12-17
-                for update, r in channel(rollout, rewards):  #        this episode, unless a study delays it
-                    loss = loss_of(r, update.log_p)  #                L <- -sum_j r_j log p_j                      22
+            for (
+                rollout,
+                rewards,
+            ) in rollouts:  #                      r_j under the first j retains          3, 12-17
+                for update, r in channel(
+                    rollout, rewards
+                ):  #        this episode, unless a study delays it
+                    loss = loss_of(
+                        r, update.log_p
+                    )  #                L <- -sum_j r_j log p_j                      22
                     adam.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]
                     adam.step()  #                                    theta <- theta - alpha grad L                25
-                    budget = budget.after(update.probs, r, update.pool)  # sigma rises where r fell             18-21
+                    budget = budget.after(
+                        update.probs, r, update.pool
+                    )  # sigma rises where r fell             18-21
                 yield _episode(epoch, rollout, rewards, budget)
 
 

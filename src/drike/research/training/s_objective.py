@@ -51,7 +51,9 @@ def training_cases(cases: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, 
     completed = []
     for case in with_generated(cases, seed):
         further = tuple(probe for probe in case.further if probe.aspect in _FURTHER)
-        questions = tuple(question for question in case.baseline_questions if question.aspect in _FURTHER)
+        questions = tuple(
+            question for question in case.baseline_questions if question.aspect in _FURTHER
+        )
         completed.append(replace(case, further=further, baseline_questions=questions))
     return tuple(completed)
 
@@ -72,7 +74,11 @@ def _means(values: Tensor, masks: Masks) -> Tensor:
 
 
 def train_query_policy(
-    policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers], *, price: float = 0.05
+    policy: QueryPolicy,
+    cases: Sequence[EditCase],
+    answers: Sequence[CaseAnswers],
+    *,
+    price: float = 0.05,
 ) -> tuple[QueryPolicy, Expected]:
     """The policy with the largest S over all edits, and what it expects of them.
 
@@ -84,19 +90,35 @@ def train_query_policy(
     """
     relations = {name: place for place, name in enumerate(relations_of(cases))}
     of_relations = [relations[next(iter(relations_of([case])))] for case in cases]
-    candidates = [*_crossed(policy, cases, of_relations), *_crossed(policy, cases, range(len(cases)))]
-    cases, answers = [*cases, *cases], [*answers, *answers]  # as for new relations, and as for new edits
+    candidates = [
+        *_crossed(policy, cases, of_relations),
+        *_crossed(policy, cases, range(len(cases))),
+    ]
+    cases, answers = (
+        [*cases, *cases],
+        [*answers, *answers],
+    )  # as for new relations, and as for new edits
     right, costs = _right(policy, cases, answers), _costs(policy, answers)
     aspects = [probe.aspect for case in cases for probe in case.asked]
-    masks = {wanted: torch.tensor([aspect is wanted for aspect in aspects]) for wanted in Aspect if wanted in aspects}
+    masks = {
+        wanted: torch.tensor([aspect is wanted for aspect in aspects])
+        for wanted in Aspect
+        if wanted in aspects
+    }
     trained = fit(policy, candidates, right, price * costs, masks)
-    chosen, probes, cost = count_right(trained, cases, answers, candidates, price=price, shifts=sorted(SHIFTS, key=abs))
-    trained = trained.shifted(calibrate(chosen, probes, cost=cost) or 0.0).with_relations(relations_of(cases).values())
+    chosen, probes, cost = count_right(
+        trained, cases, answers, candidates, price=price, shifts=sorted(SHIFTS, key=abs)
+    )
+    trained = trained.shifted(calibrate(chosen, probes, cost=cost) or 0.0).with_relations(
+        relations_of(cases).values()
+    )
     pi = _probabilities(*_features(trained, candidates), _weights(trained))
     means = dict(zip(masks, _means(pi * right, masks).tolist(), strict=True))
     share = float((pi * costs).sum(dim=1).mean())
     keys = policy.trained_on | {edit.key for case in cases for edit in case.edits}
-    return replace(trained, trained_on=keys), Expected(means, -float(minus_s(pi, right, masks)), share)
+    return replace(trained, trained_on=keys), Expected(
+        means, -float(minus_s(pi, right, masks)), share
+    )
 
 
 def fit(
@@ -131,7 +153,11 @@ def count_right(
     mixes, logits = torch.stack(suits).argmax(dim=0) + 1, applies + forced
     right, costs = _right(policy, cases, answers), _costs(policy, answers)
     # Short names count as paraphrases, same-subject questions as neighbours.
-    column = [2 if p.aspect in STABLE else int(p.aspect is not Aspect.REWRITE) for case in cases for p in case.asked]
+    column = [
+        2 if p.aspect in STABLE else int(p.aspect is not Aspect.REWRITE)
+        for case in cases
+        for p in case.asked
+    ]
     owner = np.repeat(np.arange(len(cases)), [len(case.asked) for case in cases])
 
     def of_edits(values: Tensor) -> Counts:
@@ -143,7 +169,11 @@ def count_right(
         return values.gather(1, torch.where(logits + shift >= 0, mixes, 0)[:, None])[:, 0]
 
     counts = {shift: of_edits(under(right, shift)) for shift in shifts}
-    return counts, of_edits(torch.ones(len(owner))), {s: price * float(under(costs, s).mean()) for s in shifts}
+    return (
+        counts,
+        of_edits(torch.ones(len(owner))),
+        {s: price * float(under(costs, s).mean()) for s in shifts},
+    )
 
 
 def certify(
@@ -164,17 +194,23 @@ def certify(
         level = lower_bound(guarantee, right[shifts[0]], probes, max_probes=max_probes)
         problem = f"{guarantee} cannot be guaranteed with {edits} edits: best certified {level:.2f}"
         raise GuaranteeError(f"{problem}; ask for less, or hold more edits out by `calibrate_on`")
-    return CertifiedGuarantee(guarantee, edits, best, float(right[best][:, column].sum() / probes[:, column].sum()))
+    return CertifiedGuarantee(
+        guarantee, edits, best, float(right[best][:, column].sum() / probes[:, column].sum())
+    )
 
 
 def check_possible(guarantee: Guarantee, cases: Sequence[EditCase]) -> None:
     """Raise UsageError if these edits could not certify a guarantee even if every answer were right."""
     edits = sum(any(probe.aspect is guarantee.aspect for probe in case.probes) for case in cases)
     if not edits:
-        problem = f"cannot be guaranteed, as no edit held out for it has a {guarantee.aspect.value} probe"
+        problem = (
+            f"cannot be guaranteed, as no edit held out for it has a {guarantee.aspect.value} probe"
+        )
         raise UsageError(f"{guarantee} {problem}: choose another metric, or give other `data`")
     if not exceeds([1.0] * edits, guarantee.level, guarantee.confidence):
-        problem = f"{guarantee} cannot be guaranteed with {edits} edits, even if every answer is right"
+        problem = (
+            f"{guarantee} cannot be guaranteed with {edits} edits, even if every answer is right"
+        )
         raise UsageError(f"{problem}: ask for less, or hold more edits out by `calibrate_on`")
 
 
@@ -182,14 +218,20 @@ def _candidates(policy: QueryPolicy, cases: Sequence[EditCase]) -> list[list[Can
     return [policy.candidates(case.edits, [probe.query for probe in case.asked]) for case in cases]
 
 
-def _crossed(policy: QueryPolicy, cases: Sequence[EditCase], groups: Sequence[int]) -> list[Candidate | None]:
+def _crossed(
+    policy: QueryPolicy, cases: Sequence[EditCase], groups: Sequence[int]
+) -> list[Candidate | None]:
     """The candidates of all probes, found through the relations of the cases of groups in other folds."""
     folds = [group % _FOLDS for group in groups]
     found: dict[int, list[Candidate | None]] = {}
     for fold in range(_FOLDS):
         others = relations_of(case for case, of in zip(cases, folds, strict=True) if of != fold)
         own = [place for place, of in enumerate(folds) if of == fold]
-        found |= zip(own, _candidates(policy.with_relations(others.values()), [cases[i] for i in own]), strict=True)
+        found |= zip(
+            own,
+            _candidates(policy.with_relations(others.values()), [cases[i] for i in own]),
+            strict=True,
+        )
     return [candidate for place in range(len(cases)) for candidate in found[place]]
 
 
@@ -201,21 +243,34 @@ def _features(policy: QueryPolicy, candidates: Sequence[Candidate | None]) -> tu
     """The features of each probe with a 1 at the end [probes, d]; a logit beside the head's where that is certain."""
     features = [candidate.features if candidate else {} for candidate in candidates]
     phi = [[of_probe.get(name, 0.0) for name in _names(policy)] + [1.0] for of_probe in features]
-    certain = [-_CERTAIN if not of_probe else _CERTAIN * (EQUAL in of_probe) for of_probe in features]
+    certain = [
+        -_CERTAIN if not of_probe else _CERTAIN * (EQUAL in of_probe) for of_probe in features
+    ]
     return torch.tensor(phi, dtype=torch.float64), torch.tensor(certain, dtype=torch.float64)
 
 
 def _weights(policy: QueryPolicy) -> Tensor:
     """Of the gate and of each mix, with the bias at the end [1 + mixes, d]."""
     heads = [policy.gate.named, *(shown.head for shown in policy.shown)]
-    rows = [[head.weights.get(name, 0.0) for name in _names(policy)] + [head.bias] for head in heads]
+    rows = [
+        [head.weights.get(name, 0.0) for name in _names(policy)] + [head.bias] for head in heads
+    ]
     return torch.tensor(rows, dtype=torch.float64)
 
 
 def _with_weights(policy: QueryPolicy, weights: Tensor) -> QueryPolicy:
-    heads = [LogisticHead(dict(zip(_names(policy), row, strict=False)), row[-1]) for row in weights.tolist()]
-    named = LogisticHead({name: heads[0].weights[name] for name in policy.gate.named.weights}, heads[0].bias)
-    return replace(policy, gate=replace(policy.gate, named=named), shown=tuple(map(Shown, policy.mixes, heads[1:])))
+    heads = [
+        LogisticHead(dict(zip(_names(policy), row, strict=False)), row[-1])
+        for row in weights.tolist()
+    ]
+    named = LogisticHead(
+        {name: heads[0].weights[name] for name in policy.gate.named.weights}, heads[0].bias
+    )
+    return replace(
+        policy,
+        gate=replace(policy.gate, named=named),
+        shown=tuple(map(Shown, policy.mixes, heads[1:])),
+    )
 
 
 def _probabilities(phi: Tensor, forced: Tensor, weights: Tensor) -> Tensor:
@@ -227,16 +282,26 @@ def _probabilities(phi: Tensor, forced: Tensor, weights: Tensor) -> Tensor:
 def _costs(policy: QueryPolicy, answers: Sequence[CaseAnswers]) -> Tensor:
     """The tokens of each prompt as a share of the mean under the longest action [probes, actions]."""
     rows = [row for of_case in answers for row in of_case.prompt_tokens if None not in row]
-    if len(rows) < sum(len(of_case.correct) for of_case in answers):  # they are not counted, but demonstrations are
-        rows = [(0, *(1 + mix.size for mix in policy.mixes)) for of_case in answers for _ in of_case.correct]
+    if len(rows) < sum(
+        len(of_case.correct) for of_case in answers
+    ):  # they are not counted, but demonstrations are
+        rows = [
+            (0, *(1 + mix.size for mix in policy.mixes))
+            for of_case in answers
+            for _ in of_case.correct
+        ]
     tokens = torch.tensor(rows, dtype=torch.float64)
     return tokens / tokens.mean(dim=0).max()
 
 
-def _right(policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]) -> Tensor:
+def _right(
+    policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]
+) -> Tensor:
     """Right answers to all probes under each action, [probes, actions]. Raises UsageError for those of other cases."""
     right = [torch.tensor(of_case.correct, dtype=torch.float64) for of_case in answers]
     shapes = [(len(case.asked), 1 + len(policy.shown)) for case in cases]
     if not cases or [tuple(of_case.shape) for of_case in right] != shapes:
-        raise UsageError(f"the answers of {len(answers)} edits are not those of these {len(cases)} under each action")
+        raise UsageError(
+            f"the answers of {len(answers)} edits are not those of these {len(cases)} under each action"
+        )
     return torch.cat(right)
