@@ -393,10 +393,10 @@ def replay(lines: Iterable[bytes], follower: Follower) -> Replay:
             matches += [query for query in replayed if query.candidate.edit.id in ids]
         else:
             misses += replayed[:1]
-    certainty = lambda asked: (
+    certainty = lambda asked: (  # noqa: E731
         asked.candidate.probability,
         asked.candidate.features.get("nearness", 0.0),
-    )  # noqa: E731
+    )
     matches.sort(key=certainty)
     misses.sort(key=certainty, reverse=True)
     return Replay(requests.total(), matched, tuple(matches), tuple(misses), unread)
