@@ -16,12 +16,13 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data"
 UPDATE = "UPDATE_GOLDENS"
+_NUMBER = re.compile(r"\d*\.\d+")
 
 
 def matches_golden(name: str, found: object) -> None:
@@ -31,6 +32,25 @@ def matches_golden(name: str, found: object) -> None:
     if os.environ.get(UPDATE):
         path.write_text(text, "utf-8")
     assert json.loads(text) == golden(name)
+
+
+def near_golden(name: str, found: object, within: float) -> None:
+    """The same for a value in whose texts numbers with a point may be off by so much, as another processor's are."""
+    if os.environ.get(UPDATE):
+        matches_golden(name, found)
+    assert [*_off(json.loads(json.dumps(found)), golden(name), within)] == []
+
+
+def _off(found: object, old: object, within: float, at: str = "") -> Iterator[str]:
+    if isinstance(old, Mapping) and isinstance(found, Mapping) and old.keys() == found.keys():
+        for key in old:
+            yield from _off(found[key], old[key], within, f"{at}/{key}")
+    elif isinstance(old, str) and isinstance(found, str) and _NUMBER.sub("", found) == _NUMBER.sub("", old):
+        numbers = zip(_NUMBER.findall(found), _NUMBER.findall(old), strict=True)
+        if any(abs(float(a) - float(b)) > within for a, b in numbers):
+            yield f"{at}: {found} was {old}"
+    elif found != old:
+        yield f"{at}: {found!r} was {old!r}"
 
 
 def golden(name: str) -> Any:
