@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drike.cli.gateway_parts import open_editor
 from drike.edits.edit import Edit
 from drike.edits.record import EditRecord
 from drike.errors import DataError
-from drike.gateway.start import _open_editor
 from drike.research.datasets import load, own
 from drike.stores.portable import edits_of, scan
 from tests.datasets.test_datasets import flat_row, written
@@ -363,7 +363,7 @@ def test_a_run_with_another_files_demonstrations_is_served(tmp_path: Path) -> No
     )
     sizes = ("--edits", "1", "--test", "1", "--epochs", "1", "--out", str(tmp_path / "run"))
     assert run("train", *data, *sizes, "--model", "reader", "--encoder", "hashing") == 0
-    editor = _open_editor(str(tmp_path / "run"), None)
+    editor = open_editor(str(tmp_path / "run"), None).prompts
     [prompt] = editor.prompts(
         [Edit("The capital of Peru is", "Oslo", subject="Peru")], ["The capital of Peru is"]
     )
