@@ -166,10 +166,9 @@ class SubsetPolicy:
             torch.cat([psi.flatten(0, 1) for _, psi in features]),
         ]
         for part, rows in zip(self.head, columns, strict=True):
-            part[0].running_mean, part[0].running_var = (
-                rows.mean(dim=0),
-                rows.var(dim=0, correction=0),
-            )  # type: ignore[index]
+            normalisation = part[0]  # type: ignore[index]
+            normalisation.running_mean = rows.mean(dim=0)
+            normalisation.running_var = rows.var(dim=0, correction=0)
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The set for each query."""

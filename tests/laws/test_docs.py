@@ -72,6 +72,9 @@ def check_script(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
                 for word in words
                 if word.startswith("tests/")
             )
+        elif (tool := ROOT / f"{module.replace('.', '/')}.py").exists():
+            source = tool.read_text("utf-8")
+            assert all(f'"{word}"' in source for word in words if word.startswith("-"))
         elif module.startswith("tools."):
             check_app(
                 typer.main.get_command(importlib.import_module(f"{module}.__main__").app), words

@@ -73,9 +73,9 @@ def _reader(hint: Any) -> Reader:
         [inner] = [_reader(part) for part in parts if part is not NoneType]
         reader = lambda value: None if value is None else inner(value)  # noqa: E731
     elif origin is Literal:
-        reader = lambda value: (
+        reader = lambda value: (  # noqa: E731
             value if value in parts else _refuse(value, " or ".join(map(str, parts)))
-        )  # noqa: E731
+        )
     elif origin is tuple:
         reader = _tuple_reader(
             [_reader(part) for part in parts if part is not ...], any_length=parts[-1] is ...

@@ -16,10 +16,10 @@ from drike.edits.record import EditVersion, StoreError
 from drike.gates.edit_names import common_questions
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.models.served import estimated_tokens
-from drike.research.evaluation.risk_control import exceeds
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT
 from drike.support.records import parse, read
+from drike.support.statistics import exceeds
 
 _SETTING = "placement"  # of a store
 CHAT_TOKENS = 64  # of an answer in a chat
