@@ -3,7 +3,7 @@
 import gc
 import socket
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -148,7 +148,8 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
         raise
 
     metrics = Metrics()
-    placements = _chosen(choice, options, opened, opened_editor, parts, notes)
+    usual = _Placements(opened.chat, AsPrompt(opened_editor.prompts))
+    placements = _chosen(choice, options, usual, parts.placements, notes)
     editor = RequestEditor(
         opened.upstream,
         chat=placements.chat,
@@ -192,7 +193,8 @@ def deployed(
     upstream = around(opened.upstream)
 
     choice = stored_choice(store, parts.placements)
-    placements = _chosen(choice, options, opened, opened_editor, parts, notes=[])
+    usual = _Placements(opened.chat, AsPrompt(opened_editor.prompts))
+    placements = _chosen(choice, options, usual, parts.placements, notes=[])
     editor = RequestEditor(
         upstream,
         chat=placements.chat,
@@ -344,13 +346,11 @@ def _key_variable(address: str) -> str:
 def _chosen(
     choice: ChosenPlacement | None,
     options: GatewayOptions,
-    opened: _OpenedUpstream,
-    opened_editor: OpenedEditor,
-    parts: GatewayParts,
+    usual: _Placements,
+    placements: Callable[[bool], Mapping[str, Placement]],
     notes: list[str],
 ) -> _Placements:
     """The store's choice for this model, unless options say otherwise; notes: gets a sentence about it."""
-    usual = _Placements(opened.chat, AsPrompt(opened_editor.prompts))
     if choice is None or options.run or options.demonstrations is not None:
         return usual
 
@@ -364,11 +364,11 @@ def _chosen(
         return usual
 
     notes.append(f"facts are placed as chosen: {about}")
-    placement = parts.placements(choice.chat)[choice.placement]
+    placement = placements(choice.chat)[choice.placement]
     if choice.chat:
-        return _Placements(placement, usual.completion)
+        return replace(usual, chat=placement)
     if options.upstream:
-        return _Placements(usual.chat, placement)
+        return replace(usual, completion=placement)
     return _Placements(placement, placement)  # here, a model that only completes continues chats
 
 

@@ -15,9 +15,9 @@ from drike.research.datasets.form import (
     Templates,
     neighbour,
     paraphrase,
-    query_template,
 )
 from drike.support.rows import ReadLog, Row, shown
+from drike.text.templates import query_template
 
 STORED = (
     "aliases", "negatives", "object_aliases", "status", "valid_from", "valid_to", "priority", "enforce", "only",
