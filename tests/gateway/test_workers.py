@@ -171,7 +171,7 @@ def test_a_signal_ends_a_run_once_all_workers_have_ended(
     commands = [[sys.executable, "-SEc", worker, str(tmp_path / name)] for name in "abcd"]
     parent = (  # handles SIGTERM as the command line does
         f"import signal; signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
-        f"from drike.gateway import server\n"
+        f"from drike.gateway.http import server\n"
         f"try:\n    server.run_workers({commands!r})\nexcept KeyboardInterrupt:\n    pass"
     )
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -188,13 +188,13 @@ def test_a_signal_ends_a_run_once_all_workers_have_ended(
 def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path: Path) -> None:
     """Also one that is just starting, and does not listen to SIGTERM yet."""
     worker = (
-        "import os, signal, sys, time; from drike.gateway import server; server._SECONDS_TO_KILL = 0.2; "
+        "import os, signal, sys, time; from drike.gateway.http import server; server._SECONDS_TO_KILL = 0.2; "
         "signal.signal(signal.SIGTERM, signal.SIG_IGN) if sys.argv[1] == '1' else None; "
         f"open(os.path.join({str(tmp_path)!r}, str(os.getpid())), 'w').close(); "
         "server.follow_parent(); server.say_serving(); time.sleep(60)"
     )
     commands = [[sys.executable, "-c", worker, i] for i in "01"]
-    parent = f"from drike.gateway import server; server.run_workers({commands!r})"
+    parent = f"from drike.gateway.http import server; server.run_workers({commands!r})"
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", parent], env=where) as process:
         end = time.monotonic() + 20

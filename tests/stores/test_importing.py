@@ -185,7 +185,9 @@ def test_counterfact_rows_give_edits_without_their_probes(store: EditStore, tmp_
         (),
     )
     assert stored.record.source == f"{tmp_path / 'cf.json'}, row 0 (case_id 1)"
-    superseding = import_edits(store, edits_of(scan(tmp_path / "cf.json")[0], published=PublishedForms()), supersede=True)
+    superseding = import_edits(
+        store, edits_of(scan(tmp_path / "cf.json")[0], published=PublishedForms()), supersede=True
+    )
     assert superseding.added[-1].record.target_new == "Rhine"
 
 

@@ -393,13 +393,15 @@ def replay(lines: Iterable[bytes], follower: Follower) -> Replay:
             matches += [query for query in replayed if query.candidate.edit.id in ids]
         else:
             misses += replayed[:1]
-    certainty = lambda asked: (  # noqa: E731
-        asked.candidate.probability,
-        asked.candidate.features.get("nearness", 0.0),
-    )
-    matches.sort(key=certainty)
-    misses.sort(key=certainty, reverse=True)
+    matches.sort(key=_certainty)
+    misses.sort(key=_certainty, reverse=True)
     return Replay(requests.total(), matched, tuple(matches), tuple(misses), unread)
+
+
+def _certainty(replayed: ReplayedQuery) -> tuple[float, float]:
+    """By what replayed queries are ordered: the candidate's probability, then how near it is."""
+    candidate = replayed.candidate
+    return candidate.probability, candidate.features.get("nearness", 0.0)
 
 
 def _percent(share: float, digits: int = 0) -> str:

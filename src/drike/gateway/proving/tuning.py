@@ -23,10 +23,10 @@ from drike.research.editors.catalog import Editor, FactPrompt, InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.selectors import copies_and_updates
 from drike.research.evaluation.metrics import harmonic_mean
-from drike.research.evaluation.risk_control import exceeds
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT
 from drike.support.records import parse, read
+from drike.support.statistics import exceeds
 
 _SETTING = "placement"  # of a store
 REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept

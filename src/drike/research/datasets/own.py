@@ -13,7 +13,6 @@ from drike.research.datasets.form import (
     Templates,
     neighbour,
     paraphrase,
-    query_template,
 )
 from drike.stores.columns import (
     COLUMNS,
@@ -24,6 +23,7 @@ from drike.stores.columns import (
     name_of,
 )
 from drike.support.rows import ReadLog, Row, shown
+from drike.text.templates import query_template
 
 
 def missing(row: Row) -> DataError | None:
