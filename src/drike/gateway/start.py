@@ -40,13 +40,7 @@ from drike.gateway.http.server import (
 from drike.gateway.http.upstream import HttpUpstream, Upstream, checked_address
 from drike.gateway.local import LocalUpstream
 from drike.gateway.options import GatewayOptions, Mode, Switch
-from drike.gateway.proving.tuning import (
-    REMEMBERED,
-    ChosenPlacement,
-    demonstrating,
-    placements,
-    stored_choice,
-)
+from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
 from drike.gateway.tenants import EditFeed, Tenants
 from drike.gateway.traffic import Sampling
 from drike.live.store_gate import encoder_of, open_gate, stored_gate
@@ -54,6 +48,7 @@ from drike.models import EMBEDDED
 from drike.models import load as load_model
 from drike.models.served import KEY, SERVICES, is_loopback, is_served, key_in
 from drike.research.editors.catalog import PER_QUERY, Editor, make
+from drike.research.editors.placements import REMEMBERED, demonstrating, placements
 from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import applied, policy_of
 from drike.stores.log import EditStore
@@ -120,7 +115,7 @@ def start(options: GatewayOptions) -> Started:
     try:  # its and the gate's problems come first
         with closing(open_store(store, create=options.create)) as opened:
             open_gate(opened, options.gate, options.gate_threshold)
-            choice = stored_choice(opened)
+            choice = stored_choice(opened, placements)
     except MissingStoreError as problem:
         raise StoreError(f"{problem}, or make this one (--create)") from None
     keys = open_keys(store, Path(options.keys) if options.keys else None)
@@ -188,7 +183,9 @@ def deployed(
     editor = _open_editor(options.run, options.demonstrations)
     inner, chat, _ = _upstream(options, editor, keyless=True)
     upstream = around(inner)
-    chat, completion = _chosen(stored_choice(store), options, chat, AsPrompt(editor), [])
+    chat, completion = _chosen(
+        stored_choice(store, placements), options, chat, AsPrompt(editor), []
+    )
     requests = RequestEditor(
         upstream, chat=chat, completion=completion, options=options, metrics=Metrics()
     )
