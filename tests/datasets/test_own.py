@@ -16,6 +16,7 @@ from drike.edits.edit import Edit
 from drike.edits.record import EditRecord
 from drike.errors import DataError
 from drike.research.datasets import load, own
+from drike.stores.columns import STORED
 from drike.stores.portable import edits_of, scan
 from tests.datasets.test_datasets import flat_row, written
 from tests.fakes.commands import run
@@ -103,7 +104,7 @@ def test_a_table_serves_evaluation_and_a_store_of_edits_alike(tmp_path: Path) ->
         second.edit.query,
     )
     known = {"subject", "query", "target_new", "target_true", "relation", "paraphrases"}
-    assert {one.name for one in fields(EditRecord)} == known | set(own.STORED), (
+    assert {one.name for one in fields(EditRecord)} == known | set(STORED), (
         "a store's fields are columns of own facts"
     )
 
