@@ -38,7 +38,9 @@ def near_golden(name: str, found: object, within: float) -> None:
     """The same for a value in whose texts numbers with a point may be off by so much, as another processor's are."""
     if os.environ.get(UPDATE):
         matches_golden(name, found)
-    assert not [*_off(json.loads(json.dumps(found)), golden(name), within)], _told(name, found, within)
+    assert not [*_off(json.loads(json.dumps(found)), golden(name), within)], _told(
+        name, found, within
+    )
 
 
 def _told(name: str, found: object, within: float) -> str:
@@ -54,7 +56,11 @@ def _off(found: object, old: object, within: float, at: str = "") -> Iterator[st
     elif isinstance(old, list) and isinstance(found, list) and len(old) == len(found):
         for i, (one, other) in enumerate(zip(found, old, strict=True)):
             yield from _off(one, other, within, f"{at}/{i}")
-    elif isinstance(old, str) and isinstance(found, str) and _NUMBER.sub("", found) == _NUMBER.sub("", old):
+    elif (
+        isinstance(old, str)
+        and isinstance(found, str)
+        and _NUMBER.sub("", found) == _NUMBER.sub("", old)
+    ):
         numbers = zip(_NUMBER.findall(found), _NUMBER.findall(old), strict=True)
         if any(abs(float(a) - float(b)) > within for a, b in numbers):
             yield f"{at}: {found} was {old}"
@@ -69,7 +75,9 @@ def golden(name: str) -> Any:
 
 def digest(value: object) -> str:
     """SHA-256 of a text, or of a value as JSON."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    text = (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -89,12 +97,21 @@ def differences(found: object, old: object, at: str = "") -> list[str]:
     """
     if isinstance(old, Mapping) and isinstance(found, Mapping):
         lost = [f"{at}/{key} is missing" for key in old if key not in found]
-        return lost + [one for key in old if key in found for one in differences(found[key], old[key], f"{at}/{key}")]
+        return lost + [
+            one
+            for key in old
+            if key in found
+            for one in differences(found[key], old[key], f"{at}/{key}")
+        ]
     if isinstance(old, list) and isinstance(found, list) and len(old) == len(found):
         pairs = zip(found, old, strict=True)
         return [one for i, (a, b) in enumerate(pairs) for one in differences(a, b, f"{at}/{i}")]
     if isinstance(old, float) and isinstance(found, float):
-        return [] if math.isclose(found, old, rel_tol=1e-5, abs_tol=1e-5) else [f"{at}: {found} was {old}"]
+        return (
+            []
+            if math.isclose(found, old, rel_tol=1e-5, abs_tol=1e-5)
+            else [f"{at}: {found} was {old}"]
+        )
     return [] if found == old else [f"{at}: {found!r} was {old!r}"]
 
 

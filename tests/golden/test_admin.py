@@ -11,15 +11,32 @@ from pathlib import Path
 import pytest
 
 import drike
+from tests.fakes.commands import run
+from tests.fakes.gateways import (
+    AsBlock,
+    GatewayOptions,
+    Keys,
+    Mode,
+    Recorded,
+    Running,
+    ask,
+    running,
+    upstream,
+)
 from tests.golden.asking import shown
 from tests.golden.compare import matches_golden
-from tests.worlds.commands import run
-from tests.worlds.gateways import AsBlock, GatewayOptions, Keys, Mode, Recorded, Running, ask, running, upstream
 
 ABOUT = "What is the capital of Peru?"
-PERU = drike.EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima", owner="Legal", review_by="2020-01-02")
+PERU = drike.EditRecord(
+    "Peru", "The capital of Peru is", "Oslo", "Lima", owner="Legal", review_by="2020-01-02"
+)
 CHAD = drike.EditRecord(
-    "Chad", "The capital of Chad is", "Rome", status=drike.Status.SHADOW, review_days=30, source="a list"
+    "Chad",
+    "The capital of Chad is",
+    "Rome",
+    status=drike.Status.SHADOW,
+    review_days=30,
+    source="a list",
 )
 MALI = {"subject": "Mali", "query": "The capital of Mali is", "target_new": "Kyiv"}
 EDITS, INBOX = "/admin/v1/edits", "/admin/v1/inbox"
@@ -37,7 +54,11 @@ def above() -> Iterator[Recorded]:
 def told(value: object) -> object:
     """A JSON value without what is empty, missing or false, and without the days that are keys."""
     if isinstance(value, Mapping):
-        kept = {key: one for key, one in value.items() if one not in (None, [], {}, "") and one is not False}
+        kept = {
+            key: one
+            for key, one in value.items()
+            if one not in (None, [], {}, "") and one is not False
+        }
         return {DAY.sub("DAY", key): told(one) for key, one in kept.items()}
     return [told(one) for one in value] if isinstance(value, list) else value
 
@@ -45,14 +66,19 @@ def told(value: object) -> object:
 def answers(gateway: Running, asked: list[Asked], key: str = "") -> list[object]:
     """What the admin port answers to each request, one after the other."""
     bearer = {"Authorization": f"Bearer {key}"} if key else {}
-    found = [[method, path, value, *gateway.manage(method, path, value, **bearer)] for method, path, value in asked]
+    found = [
+        [method, path, value, *gateway.manage(method, path, value, **bearer)]
+        for method, path, value in asked
+    ]
     return [told(shown(one)) for one in found]
 
 
 def report(gateway: Running, **fields: str) -> object:
     """What a gateway answers to a report of a wrong answer."""
     url = gateway.url.removesuffix("/v1") + "/feedback"
-    status, _, answer = ask(url, "POST", json.dumps(fields).encode(), Content_Type="application/json")
+    status, _, answer = ask(
+        url, "POST", json.dumps(fields).encode(), Content_Type="application/json"
+    )
     return [status, json.loads(answer)]
 
 
@@ -106,8 +132,19 @@ def test_proposals_and_other_changes_of_edits(above: Recorded, tmp_path: Path) -
 def test_reports_and_their_inbox(above: Recorded, tmp_path: Path) -> None:
     with running(above.url, tmp_path, PERU, chat=AsBlock()) as gateway:
         sent = [
-            report(gateway, question="What is the capital of Mali?", answer="Bamako.", correction="it's Kyiv"),
-            report(gateway, question="what is the capital city of Mali?", answer="Bamako", comment="no", model="m"),
+            report(
+                gateway,
+                question="What is the capital of Mali?",
+                answer="Bamako.",
+                correction="it's Kyiv",
+            ),
+            report(
+                gateway,
+                question="what is the capital city of Mali?",
+                answer="Bamako",
+                comment="no",
+                model="m",
+            ),
             report(gateway, question=ABOUT, answer="Lima", conversation="c"),
             report(gateway, question="Who?"),
             report(gateway, odd="x"),
@@ -173,7 +210,10 @@ def test_switching_modes(above: Recorded, tmp_path: Path) -> None:
 
 
 def test_what_each_role_may_do(
-    above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    above: Recorded,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     keys = {}
@@ -181,7 +221,9 @@ def test_what_each_role_may_do(
         assert run("keys", "add", "--role", role, "--name", role.title()) == 0
         keys[role] = capsys.readouterr().out.strip()
     found = {}
-    with running(above.url, tmp_path, PERU, keys=Keys(tmp_path / "edits.keys.json"), chat=AsBlock()) as gateway:
+    with running(
+        above.url, tmp_path, PERU, keys=Keys(tmp_path / "edits.keys.json"), chat=AsBlock()
+    ) as gateway:
         for i, (role, key) in enumerate(keys.items()):
             record = {**MALI, "subject": f"Land {i}", "query": f"The capital of Land {i} is"}
             found[role] = answers(gateway, [
@@ -201,7 +243,9 @@ def test_the_page_and_its_headers(above: Recorded, tmp_path: Path) -> None:
         found = {}
         for name in PAGE:
             status, headers, _ = ask(f"{gateway.admin}/{name}", "GET")
-            kept = {k: v for k, v in headers.items() if k not in ("date", "server", "content-length")}
+            kept = {
+                k: v for k, v in headers.items() if k not in ("date", "server", "content-length")
+            }
             found[f"/{name}"] = [status, kept]
         found["/nothing"] = ask(f"{gateway.admin}/nothing", "GET")[0]  # type: ignore[assignment]
     matches_golden("admin_page", found)

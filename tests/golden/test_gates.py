@@ -18,8 +18,8 @@ from typing import TypeVar
 import pytest
 
 import drike
+from tests.fakes.indexes import default_encoder
 from tests.golden.compare import digest, near_golden, rounded
-from tests.worlds.indexes import default_encoder
 
 T = TypeVar("T")
 SHARED = Path(__file__).parents[3] / "shared" / "datasets"
@@ -29,11 +29,15 @@ ALL, FEW = (1000, 1050), (80, 100)  # edits and questions of each source
 SOURCES = {"CounterFact": "counterfact_400.json", "QAEdit": "qaedit_1k.json",
            "HalluEditBench": "halluedit_llama2", "PokeMQA": "pokemqa_cls.json"}  # fmt: skip
 SHOWN = 40  # characters of a question
-OFTEN, SELDOM = ("unseen", "development", "further"), ("tune", "test", "blind", "second")  # halves of our questions
+OFTEN, SELDOM = (
+    ("unseen", "development", "further"),
+    ("tune", "test", "blind", "second"),
+)  # halves of our questions
 UNSEEN = ("test", "unseen")  # of them, those that are not to be looked at
 
 needs_files = pytest.mark.skipif(
-    not all((SHARED / name).exists() for name in SOURCES.values()), reason=f"needs the public data sets in {SHARED}"
+    not all((SHARED / name).exists() for name in SOURCES.values()),
+    reason=f"needs the public data sets in {SHARED}",
 )
 
 
@@ -47,7 +51,11 @@ class Asked:
     def index(self, encoder: drike.TextEncoder | None) -> drike.EditIndex:
         """The edits as a gate sees them; every tenth is in shadow, every seventh comes before others."""
         records = [
-            replace(record, status=drike.Status.ACTIVE if i % 10 else drike.Status.SHADOW, priority=int(i % 7 == 0))
+            replace(
+                record,
+                status=drike.Status.ACTIVE if i % 10 else drike.Status.SHADOW,
+                priority=int(i % 7 == 0),
+            )
             for i, record in enumerate(self.records, 1)
         ]
         return drike.EditIndex.of(
@@ -62,12 +70,17 @@ def spread(items: Sequence[T], most: int) -> list[T]:
 
 def of_cases(*files: Path, edits: int, questions: int) -> Asked:
     """The edits of published files, and their questions of all kinds."""
-    cases = [case for file in files for case in drike.load_dataset(str(file)).cases if case.edit.subject]
+    cases = [
+        case for file in files for case in drike.load_dataset(str(file)).cases if case.edit.subject
+    ]
     chosen, asked = spread(cases, edits), dict[str, None]()
     for case in chosen:
         asked |= dict.fromkeys(probe.query for probe in (*case.asked, *case.baseline_questions))
     made = [case.edit for case in chosen]
-    records = [drike.EditRecord(e.subject or "", e.query, e.target_new, e.target_true, e.relation) for e in made]
+    records = [
+        drike.EditRecord(e.subject or "", e.query, e.target_new, e.target_true, e.relation)
+        for e in made
+    ]
     return Asked(records, spread([*asked], questions))
 
 
@@ -76,8 +89,14 @@ def of_sentences(file: Path, *, edits: int, questions: int) -> Asked:
     records, asked = [], dict[str, None]()
     for row in spread(json.loads(file.read_text("utf-8")), edits):
         words = row["edit"].split()
-        runs = [" ".join(words[i : i + n]) for n in range(len(words), 0, -1) for i in range(len(words) - n + 1)]
-        common = (run for run in runs if run[0].isupper() and all(run in one for one in row["questions"]))
+        runs = [
+            " ".join(words[i : i + n])
+            for n in range(len(words), 0, -1)
+            for i in range(len(words) - n + 1)
+        ]
+        common = (
+            run for run in runs if run[0].isupper() and all(run in one for one in row["questions"])
+        )
         if subject := next(common, None):
             query, *others = row["questions"]
             records.append(drike.EditRecord(subject, query, words[-1]))
@@ -103,7 +122,8 @@ def encoder() -> drike.TextEncoder:
 def decided(decision: drike.Decision) -> list[object]:
     """What a decision is made of, without numbers that a model of vectors has computed."""
     candidates = sorted(
-        [c.edit.id, c.name or "", sorted(c.features), c.uncertain, c.follows or 0] for c in decision.candidates
+        [c.edit.id, c.name or "", sorted(c.features), c.uncertain, c.follows or 0]
+        for c in decision.candidates
     )
     return [[edit.id for edit in decision.matched], candidates, decision.reason]
 
@@ -113,7 +133,9 @@ def probabilities(decision: drike.Decision) -> str:
     return f"{sum(c.probability for c in decision.candidates):.4f}".removeprefix("0")
 
 
-def block(decisions: Sequence[drike.Decision], part: Callable[[drike.Decision], object]) -> dict[str, object]:
+def block(
+    decisions: Sequence[drike.Decision], part: Callable[[drike.Decision], object]
+) -> dict[str, object]:
     """Of some questions how many match, and a digest of a part of their decisions."""
     matched = sum(bool(decision.matched) for decision in decisions)
     return {"matched": matched, "sha256": digest([part(decision) for decision in decisions])}
@@ -130,7 +152,10 @@ def blocks(decisions: Sequence[drike.Decision]) -> dict[str, object]:
     found = {}
     for begin in range(0, len(decisions), BLOCK):
         some = decisions[begin : begin + BLOCK]
-        found[f"from {begin}"] = {**block(some, decided), "probability": " ".join(map(probabilities, some))}
+        found[f"from {begin}"] = {
+            **block(some, decided),
+            "probability": " ".join(map(probabilities, some)),
+        }
     return found
 
 
@@ -142,7 +167,9 @@ def of_public(source: str, edits: int, questions: int) -> dict[str, object]:
     gate = drike.default_gate()
     by_default = [gate.decide(question, index) for question in asked.questions]
     counts = {"edits": len(asked.records), "questions": len(asked.questions)}
-    exact = {f"from {i}": block(by_name[i : i + BLOCK], exactly) for i in range(0, len(by_name), BLOCK)}
+    exact = {
+        f"from {i}": block(by_name[i : i + BLOCK], exactly) for i in range(0, len(by_name), BLOCK)
+    }
     return {**counts, "named": exact, "default": blocks(by_default)}
 
 
@@ -163,11 +190,17 @@ def listed(decision: drike.Decision) -> str:
     """The matched edits and behind a bar other candidates, with probabilities."""
     by_id = {c.edit.id: f"{c.edit.id} {c.probability:.4f}" for c in decision.candidates}
     matched = [by_id.pop(edit.id) for edit in decision.matched]
-    others = [by_id[c.edit.id] for c in decision.candidates if c.edit.id in by_id and round(c.probability, 2)]
+    others = [
+        by_id[c.edit.id]
+        for c in decision.candidates
+        if c.edit.id in by_id and round(c.probability, 2)
+    ]
     return " | ".join(filter(None, (", ".join(matched) or "none", ", ".join(sorted(others)))))
 
 
-@pytest.mark.parametrize("half", [*OFTEN, *(pytest.param(half, marks=pytest.mark.slow) for half in SELDOM)])
+@pytest.mark.parametrize(
+    "half", [*OFTEN, *(pytest.param(half, marks=pytest.mark.slow) for half in SELDOM)]
+)
 def test_our_own_questions(half: str) -> None:
     """By number in their file, with their beginnings; of those that nothing is tuned on only digests are kept."""
     own = importlib.import_module("benchmarks.questions")
@@ -177,5 +210,7 @@ def test_our_own_questions(half: str) -> None:
         if asked.half == half:
             beginning = re.sub(r"\s+", " ", asked.query)[:SHOWN]
             found[f"{number} {beginning}"] = gate.decide(asked.query, index)
-    shown = blocks([*found.values()]) if half in UNSEEN else {k: listed(v) for k, v in found.items()}
+    shown = (
+        blocks([*found.values()]) if half in UNSEEN else {k: listed(v) for k, v in found.items()}
+    )
     near_golden(f"gate_own_{half}", shown, WITHIN)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.commands import SMALL, commands, run
 from tests.golden.compare import matches_golden, without_chance
-from tests.worlds.commands import SMALL, commands, run
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
 SMALLEST = " ".join(SMALL)
@@ -72,7 +72,9 @@ def test_every_help_text(capsys: pytest.CaptureFixture[str]) -> None:
     found = {}
     for name in commands():
         assert run(*name.split()[1:], "--help") == 0
-        found[name] = "\n".join(line.rstrip(" │").lstrip("│") for line in lines(capsys.readouterr().out))
+        found[name] = "\n".join(
+            line.rstrip(" │").lstrip("│") for line in lines(capsys.readouterr().out)
+        )
     matches_golden("help", {name: text.splitlines() for name, text in found.items()})
 
 

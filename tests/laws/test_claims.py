@@ -26,7 +26,11 @@ def short(figure: str) -> str:
 def test_dr_ike_q_is_compared_with_the_simplest_rule_as_measured(page: str) -> None:
     text = " ".join((ROOT / page).read_text("utf-8").split())
     rows = (ROOT / "docs/results/rivals.md").read_text("utf-8").split("minus each, paired")[1]
-    row = next(line for line in rows.splitlines() if line.startswith("| named: copies and updates, else alone |"))
+    row = next(
+        line
+        for line in rows.splitlines()
+        if line.startswith("| named: copies and updates, else alone |")
+    )
     for figures in row.split("|")[2:4]:  # the probes of S; with short names and other facts
         difference, low, high = re.findall(r"[-+][\d.]+", figures)
         assert short(f"{difference} [{low}, {high}]").replace("+", "") in text
@@ -36,11 +40,16 @@ def test_rewritten_neighbours_are_no_harder_to_keep() -> None:
     _, rewritten, others, difference = cells("embedded_model", "IKE")
     text = " ".join((ROOT / "docs/results.md").read_text("utf-8").split())
     assert difference.startswith("+")
-    assert short(f"IKE keeps {rewritten[:5]} of them and {others[:5]} of the others ({difference[:6]}") in text
+    assert (
+        short(f"IKE keeps {rewritten[:5]} of them and {others[:5]} of the others ({difference[:6]}")
+        in text
+    )
 
 
 def test_the_gates_figures_of_clean_data_come_first() -> None:
-    _, _, right, false, *_ = cells("gate", "HalluEditBench, subjects of Llama-3's rows only", last=True)
+    _, _, right, false, *_ = cells(
+        "gate", "HalluEditBench, subjects of Llama-3's rows only", last=True
+    )
     for page in ("docs/results.md", "docs/gate.md"):
         text = " ".join((ROOT / page).read_text("utf-8").split())
         first = re.search(rf"{short(right[:5])} \[.*?{short(false[:5])} \[", text)

@@ -16,7 +16,7 @@ import typer
 
 from drike.cli import app
 from lib import pages
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
 ROOT = Path(__file__).parents[2]
 # The log quotes commands of earlier versions.
@@ -54,8 +54,12 @@ def check_app(command: Any, words: list[str]) -> None:
     command = getattr(command, "imported", lambda: command)()
     is_option = not words or words[0].startswith("-")
     assert is_option or not hasattr(command, "commands"), f"there is no command {words[0]}"
-    known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help"}
-    unknown = {word.partition("=")[0] for word in words if word.startswith("-") and not word[1:2].isdigit()} - known
+    known = {
+        name for option in command.params for name in (*option.opts, *option.secondary_opts)
+    } | {"--help"}
+    unknown = {
+        word.partition("=")[0] for word in words if word.startswith("-") and not word[1:2].isdigit()
+    } - known
     assert not unknown
 
 
@@ -63,9 +67,18 @@ def check_script(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     if words[0] == "-m":
         module, *words = words[1:]
         if module == "pytest":
-            assert all((ROOT / word.partition("::")[0]).exists() for word in words if word.startswith("tests/"))
+            assert all(
+                (ROOT / word.partition("::")[0]).exists()
+                for word in words
+                if word.startswith("tests/")
+            )
+        elif (tool := ROOT / f"{module.replace('.', '/')}.py").exists():
+            source = tool.read_text("utf-8")
+            assert all(f'"{word}"' in source for word in words if word.startswith("-"))
         elif module.startswith("tools."):
-            check_app(typer.main.get_command(importlib.import_module(f"{module}.__main__").app), words)
+            check_app(
+                typer.main.get_command(importlib.import_module(f"{module}.__main__").app), words
+            )
         return  # modules of other projects
     script = ROOT / words[0]
     assert script.exists()
@@ -88,7 +101,9 @@ def check_script(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
-def test_every_command_quoted_in_the_docs_exists(page: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_quoted_in_the_docs_exists(
+    page: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program, *words = shlex.split(command)
     if program == "drike":
         check_app(app, words)
@@ -103,20 +118,31 @@ def test_every_command_quoted_in_the_docs_exists(page: str, command: str, monkey
 
 def test_commands_are_extracted_from_the_pages() -> None:
     programs = [command.split()[0] for _, command in COMMANDS]
-    assert programs.count("drike") > 20 and programs.count("python") > 8 and "make" in programs and "sh" in programs
+    assert (
+        programs.count("drike") > 20
+        and programs.count("python") > 8
+        and "make" in programs
+        and "sh" in programs
+    )
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
-def test_a_page_of_results_is_one_that_its_benchmark_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_results_is_one_that_its_benchmark_writes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = path.read_text("utf-8")
     page, benchmark = pages.Page.parse(text), importlib.import_module(f"benchmarks.{path.stem}")
     assert str(page) == text
     assert page.head == pages.head(benchmark.TITLE, benchmark.__doc__)
-    assert page.sections and all(f"python benchmarks/{path.name[:-3]}.py" in command for command in page.sections)
+    assert page.sections and all(
+        f"python benchmarks/{path.name[:-3]}.py" in command for command in page.sections
+    )
     check_script([f"benchmarks/{path.stem}.py", "--write"], monkeypatch)
 
 
-def test_writing_a_section_keeps_the_others_and_the_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_a_section_keeps_the_others_and_the_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "page.md"
     page = pages.Page(
         pages.head("Speed", "How fast.\n\n    python benchmarks/speed.py\n"),
@@ -131,20 +157,27 @@ def test_writing_a_section_keeps_the_others_and_the_notes(tmp_path: Path, monkey
         with pages.measured(argparse.Namespace(write=False, out=target), "Speed", "How fast."):
             print(printed)
     written = pages.Page.parse(target.read_text("utf-8"))
-    assert list(written.sections) == ["python benchmarks/speed.py", "python benchmarks/speed.py --size 2"]
+    assert list(written.sections) == [
+        "python benchmarks/speed.py",
+        "python benchmarks/speed.py --size 2",
+    ]
     assert "1 ms" in written.sections["python benchmarks/speed.py"] and "old" not in str(written)
     assert written.notes == "* why" and written.head == "# Speed\n\nHow fast."
     assert max(map(len, str(written).splitlines())) <= WIDTH
 
 
 @pytest.mark.parametrize(
-    "path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda path: str(path.relative_to(ROOT))
+    "path",
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")],
+    ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_lines_wrap_at_120_characters(path: Path) -> None:
     """Except in tables, blocks of code, images, and headings that hold a command."""
     text = FENCED.sub("", path.read_text("utf-8"))
     long = [
-        line for line in text.splitlines() if len(line) > WIDTH and not line.startswith(("|", "## `", "![", "    "))
+        line
+        for line in text.splitlines()
+        if len(line) > WIDTH and not line.startswith(("|", "## `", "![", "    "))
     ]
     assert not long
 
@@ -158,7 +191,11 @@ def anchors(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_to_headings_lead_somewhere(path: Path) -> None:
     links = re.findall(r"\]\(([^)#:\s]*)#([^)]+)\)", path.read_text("utf-8"))
-    broken = [(page, anchor) for page, anchor in links if anchor not in anchors((path.parent / page) if page else path)]
+    broken = [
+        (page, anchor)
+        for page, anchor in links
+        if anchor not in anchors((path.parent / page) if page else path)
+    ]
     assert not broken
 
 
@@ -168,21 +205,35 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/black-box.md", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "page", ["README.md", pytest.param("docs/black-box.md", marks=pytest.mark.slow)]
+)
 def test_the_documented_way_from_training_to_a_report_works_as_typed(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [block] = [block for block in BLOCK.findall((ROOT / page).read_text("utf-8")) if "drike train " in block]
-    lines = [shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("drike ")]
+    [block] = [
+        block
+        for block in BLOCK.findall((ROOT / page).read_text("utf-8"))
+        if "drike train " in block
+    ]
+    lines = [
+        shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("drike ")
+    ]
     monkeypatch.chdir(tmp_path)
     for _, command, *words in lines:
         for option, replaced in (("--model", ["--model", "reader"]), ("--data", [])):
             if option in words:
                 at = words.index(option)
                 words[at : at + 2] = replaced
-        assert run(command, *words, *TINY.get(command, ())) == 0, (command, words, capsys.readouterr())
+        assert run(command, *words, *TINY.get(command, ())) == 0, (
+            command,
+            words,
+            capsys.readouterr(),
+        )
     assert [words[1] for words in lines if words[1] == "evaluate"] == ["evaluate"]
-    folder = Path(lines[-1][lines[-1].index("--run") + 1] if "--run" in lines[-1] else lines[-1][-1])
+    folder = Path(
+        lines[-1][lines[-1].index("--run") + 1] if "--run" in lines[-1] else lines[-1][-1]
+    )
     [outcomes] = folder.glob("evaluations/*/outcomes")
     assert len(list(outcomes.iterdir())) > 5
     if lines[-1][1] == "report":

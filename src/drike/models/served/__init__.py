@@ -75,18 +75,26 @@ def parse_address(name: str, *, allow_http: bool = False) -> Address:
     model, at, where = rest.rpartition("@http")
     model, where = (model, f"http{where}") if at else (rest, begins)
     if "://" in model:
-        raise ModelError(f"{name!r} contains no address of a server: write {service}:MODEL@https://host/v1")
+        raise ModelError(
+            f"{name!r} contains no address of a server: write {service}:MODEL@https://host/v1"
+        )
     try:
         url, home = urlsplit(where), urlsplit(begins)
         own = (url.scheme, url.hostname, url.port) == (home.scheme, home.hostname, home.port)
     except ValueError as error:
         raise ModelError(f"{where} is no address ({error}): give it as https://host/v1") from None
     if not model or not url.hostname or url.scheme not in ("http", "https"):
-        raise ModelError(f"{name!r} names no model: write {service}:MODEL, or {service}:MODEL@https://host/v1")
+        raise ModelError(
+            f"{name!r} names no model: write {service}:MODEL, or {service}:MODEL@https://host/v1"
+        )
     if url.username or url.password or url.query or url.fragment:
-        raise ModelError(f"the address of {service}:{model} contains more than a path: put the key into ${KEY}")
+        raise ModelError(
+            f"the address of {service}:{model} contains more than a path: put the key into ${KEY}"
+        )
     if url.scheme == "http" and not is_loopback(url.hostname) and not allow_http:
-        raise ModelError(f"http://{url.hostname} is not encrypted: use https, or `allow_http` if the network is yours")
+        raise ModelError(
+            f"http://{url.hostname} is not encrypted: use https, or `allow_http` if the network is yours"
+        )
     return Address(service, model, where.rstrip("/") + "/", (own and variable) or KEY)
 
 
@@ -148,9 +156,13 @@ class TokenCounts(NamedTuple):
 
 def token_counts(body: Mapping[str, Any], url: str) -> TokenCounts:
     """The token counts of an answer. Raises ServerError for one that cannot be right."""
-    usage = next((part for part in (body.get("usage"), body.get("meta_info")) if isinstance(part, dict)), {})
+    usage = next(
+        (part for part in (body.get("usage"), body.get("meta_info")) if isinstance(part, dict)), {}
+    )
     details = usage.get("prompt_tokens_details")
-    cached = (details if isinstance(details, dict) else usage).get("cached_tokens")  # the latter is SGLang's own form
+    cached = (details if isinstance(details, dict) else usage).get(
+        "cached_tokens"
+    )  # the latter is SGLang's own form
     counts = TokenCounts(usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
     for name, value in counts._asdict().items():
         if value is not None and not (type(value) is int and 0 <= value <= _MOST_TOKENS):
@@ -181,11 +193,21 @@ class Meter:
 
     def __init__(self, options: ApiOptions) -> None:
         if options.max_cost is not None and options.cost(0, 0) is None:
-            raise ModelError("a limit on money needs prices: give `price_in` and `price_out`, per million tokens")
-        if any(map(math.isnan, filter(None, (options.max_cost, options.price_in, options.price_out)))):
-            raise ModelError("prices and limits are numbers, not nan: no cost would ever exceed such a limit")
+            raise ModelError(
+                "a limit on money needs prices: give `price_in` and `price_out`, per million tokens"
+            )
+        if any(
+            map(math.isnan, filter(None, (options.max_cost, options.price_in, options.price_out)))
+        ):
+            raise ModelError(
+                "prices and limits are numbers, not nan: no cost would ever exceed such a limit"
+            )
         self.usage = Usage(money=options.cost(0, 0))
-        self._cost, self._max_calls, self._max_cost = options.cost, options.max_calls, options.max_cost
+        self._cost, self._max_calls, self._max_cost = (
+            options.cost,
+            options.max_calls,
+            options.max_cost,
+        )
         self._reserved = 0.0
         self._counting = Lock()
 
@@ -205,7 +227,9 @@ class Meter:
             spent = self.usage.money or 0.0
             if self._max_cost is not None and spent + self._reserved + amount > self._max_cost:
                 used = f"{spent:.4f} of the {self._max_cost:g} that `max_cost` leaves are spent"
-                raise SpendingLimitError(f"{used}, and the next call could exceed it: allow more to continue")
+                raise SpendingLimitError(
+                    f"{used}, and the next call could exceed it: allow more to continue"
+                )
             self._reserved += amount
         try:
             yield
@@ -217,7 +241,18 @@ class Meter:
         """Count an answer to `text`. Tokens that are None are estimated, those of the answer at most `max_tokens`."""
         read = estimated_tokens(text) if counts.prompt is None else counts.prompt
         written = max_tokens if counts.completion is None else counts.completion
-        cached, estimated = min(counts.cached or 0, read), counts.prompt is None or counts.completion is None
-        used = Usage(calls=1, prompts=1, prompt_tokens=read, completion_tokens=written, estimated=int(estimated))
+        cached, estimated = (
+            min(counts.cached or 0, read),
+            counts.prompt is None or counts.completion is None,
+        )
+        used = Usage(
+            calls=1,
+            prompts=1,
+            prompt_tokens=read,
+            completion_tokens=written,
+            estimated=int(estimated),
+        )
         with self._counting:
-            self.usage += replace(used, tokens_computed=read + written - cached, money=self._cost(read, written))
+            self.usage += replace(
+                used, tokens_computed=read + written - cached, money=self._cost(read, written)
+            )

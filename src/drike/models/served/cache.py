@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 Asked = TypeVar("Asked", str | Turns, Request)
 Answer = TypeVar("Answer", Completion, Score)
 
-Ask = Callable[[Sequence[Asked]], Iterable[tuple[int, Answer]]]  # answers as they arrive, with the index of each
+Ask = Callable[
+    [Sequence[Asked]], Iterable[tuple[int, Answer]]
+]  # answers as they arrive, with the index of each
 
 _RETRY_SECONDS = 30.0  # until a file that could not be written is tried again
 
@@ -53,17 +55,27 @@ class CachedModel:
         """The inner model's work, and the prompts that were answered from the cache."""
         return self.inner.usage + Usage(prompts=self._cached, cached=self._cached)
 
-    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
+    def generate(
+        self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
         """Complete each prompt; the inner model completes new prompts only, and each of them once."""
         keys = [key_of(self._identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
-        return self._recall(Completion, prompts, keys, lambda new: self.inner.completions(new, max_tokens, stop))
+        return self._recall(
+            Completion, prompts, keys, lambda new: self.inner.completions(new, max_tokens, stop)
+        )
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
-        keys = [key_of(self._identity, "score", r.prompt, r.continuation, *r.earlier) for r in requests]
+        keys = [
+            key_of(self._identity, "score", r.prompt, r.continuation, *r.earlier) for r in requests
+        ]
         return self._recall(Score, requests, keys, self.inner.scores)
 
     def _recall(
-        self, kind: type[Answer], asked: Sequence[Asked], keys: Sequence[str], ask: Ask[Asked, Answer]
+        self,
+        kind: type[Answer],
+        asked: Sequence[Asked],
+        keys: Sequence[str],
+        ask: Ask[Asked, Answer],
     ) -> list[Answer]:
         """Return the answer for every key, keep new ones; those that others ask for come last, against deadlock."""
         known: dict[str, Answer] = {}
@@ -71,7 +83,11 @@ class CachedModel:
         while unknown := [key for key in dict.fromkeys(keys) if key not in known]:
             with self.store.asking(unknown) as ours:
                 rows = self.store.get(ours)
-                known |= {key: answer for key, row in rows.items() if (answer := _read(kind, row)) is not None}
+                known |= {
+                    key: answer
+                    for key, row in rows.items()
+                    if (answer := _read(kind, row)) is not None
+                }
                 missing = [keys.index(key) for key in ours if key not in known]
                 cached -= len(missing)
                 for i, answer in ask([asked[i] for i in missing]) if missing else ():
@@ -88,7 +104,9 @@ def _read(kind: type[Answer], row: bytes) -> Answer | None:
     """Read a row; None if it is damaged, or another version of drike wrote it."""
     with suppress(ValueError):
         answer = read(kind, parse(row))
-        if isinstance(answer, Completion) or (answer.logprobs and all(map(is_logprob, answer.logprobs))):
+        if isinstance(answer, Completion) or (
+            answer.logprobs and all(map(is_logprob, answer.logprobs))
+        ):
             return answer
     return None
 

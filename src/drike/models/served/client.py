@@ -21,16 +21,28 @@ import httpx2
 import openai
 
 from drike.errors import ModelError, RefusedError, ServerError
-from drike.models.served import Address, ApiOptions, Meter, TokenCounts, error_message, is_loopback, token_counts
+from drike.models.served import (
+    Address,
+    ApiOptions,
+    Meter,
+    TokenCounts,
+    error_message,
+    is_loopback,
+    token_counts,
+)
 from drike.support.parallel import POLL_SECONDS, StoppedError, TaskGroup, current_group
 from drike.support.records import encodable
 
 T = TypeVar("T")
 
-SHARED = 1000  # characters; prompts that share a beginning this long are worth a server's prefix cache
+SHARED = (
+    1000  # characters; prompts that share a beginning this long are worth a server's prefix cache
+)
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 2.0
-_BODY_LIMIT = 16 * 1024 * 1024  # bytes, decoded; log-probabilities of a long prompt take about a quarter of it
+_BODY_LIMIT = (
+    16 * 1024 * 1024
+)  # bytes, decoded; log-probabilities of a long prompt take about a quarter of it
 _NOT_JSON, _EMPTY = "answers with something that is not JSON", "gives an empty answer"
 _SECOND_ANSWER = "answers a request twice on one connection"
 _SHORTEST_KEY = 8  # characters; a shorter one is a placeholder, and may stand in any text
@@ -60,17 +72,25 @@ def families(texts: Sequence[str]) -> list[list[int]]:
 class Connection:
     """A connection to one server, for threads to share. key: None sends none. attempts: most requests for an answer."""
 
-    def __init__(self, address: Address, key: str | None, options: ApiOptions, attempts: int) -> None:
+    def __init__(
+        self, address: Address, key: str | None, options: ApiOptions, attempts: int
+    ) -> None:
         self.meter = Meter(options)
         self._url, self._key_variable = address.url, address.key_variable
         self._deadline, self._attempts = options.deadline, attempts
         self._process = os.getpid()
-        hidden = key if key and len(key) >= _SHORTEST_KEY else None  # in no attribute, so that no dump shows it
+        hidden = (
+            key if key and len(key) >= _SHORTEST_KEY else None
+        )  # in no attribute, so that no dump shows it
         self._hide_key = (lambda text: text.replace(hidden, "[key]")) if hidden else str
         self._unwanted: set[str] = set()
         self._slots = asyncio.Semaphore(options.concurrency)
         self._loop = asyncio.new_event_loop()
-        silence, most, url = options.deadline / attempts, options.concurrency, httpx2.URL(address.url)
+        silence, most, url = (
+            options.deadline / attempts,
+            options.concurrency,
+            httpx2.URL(address.url),
+        )
         self._client = openai.AsyncOpenAI(
             api_key="set on each request", base_url=address.url, max_retries=attempts - 1,
             # An attempt is given up after this long a silence; the deadline is asyncio's.
@@ -87,7 +107,9 @@ class Connection:
         thread.start()
         self.close = weakref.finalize(self, _close, self._loop, thread, self._client)
 
-    def send(self, calls: Sequence[ApiCall], read: Callable[[int, Mapping[str, Any]], T]) -> Iterator[tuple[int, T]]:
+    def send(
+        self, calls: Sequence[ApiCall], read: Callable[[int, Mapping[str, Any]], T]
+    ) -> Iterator[tuple[int, T]]:
         """Send calls and yield `read` of each answer's JSON, with the index of its call, as they arrive.
 
         `read` runs in the thread of the requests. After a failure, of `read` too, no thread of the same `TaskGroup`
@@ -100,13 +122,19 @@ class Connection:
         done: queue.SimpleQueue[tuple[int, asyncio.Task[T]]] = queue.SimpleQueue()
 
         async def put(first: int, *others: int) -> None:
-            task = asyncio.create_task(self._answer(calls[first], lambda answer: read(first, answer), group))
+            task = asyncio.create_task(
+                self._answer(calls[first], lambda answer: read(first, answer), group)
+            )
             task.add_done_callback(lambda task: done.put((first, task)))
-            await asyncio.gather(task, return_exceptions=True)  # by then the server has read the shared beginning
+            await asyncio.gather(
+                task, return_exceptions=True
+            )  # by then the server has read the shared beginning
             await asyncio.gather(*(put(i) for i in others))
 
         async def put_all() -> None:
-            await asyncio.gather(*(put(*family) for family in families([call.text for call in calls])))
+            await asyncio.gather(
+                *(put(*family) for family in families([call.text for call in calls]))
+            )
 
         running = asyncio.run_coroutine_threadsafe(put_all(), self._loop)
         failures: list[Exception] = []
@@ -124,9 +152,13 @@ class Connection:
         finally:
             running.cancel()
         if failures:
-            raise next((failure for failure in failures if failure is group.failure), StoppedError())
+            raise next(
+                (failure for failure in failures if failure is group.failure), StoppedError()
+            )
 
-    async def _answer(self, call: ApiCall, read: Callable[[Mapping[str, Any]], T], group: TaskGroup) -> T:
+    async def _answer(
+        self, call: ApiCall, read: Callable[[Mapping[str, Any]], T], group: TaskGroup
+    ) -> T:
         """Send a call and read its answer. Raises StoppedError if the group was over before it was sent."""
         async with self._slots:
             if group.over:
@@ -146,14 +178,18 @@ class Connection:
     def check_answer(self, text: str) -> str:
         """Return the text of an answer. Raises RefusedError if it contains the key; lone surrogates are replaced."""
         if self._hide_key(text) != text:
-            raise RefusedError(f"{self._url} repeats the key in an answer: set another key, and use another server")
+            raise RefusedError(
+                f"{self._url} repeats the key in an answer: set another key, and use another server"
+            )
         return encodable(text)
 
     def _check_open(self) -> None:
         if not self.close.alive:
             raise self._closed()
         if self._process != os.getpid():
-            raise ModelError(f"{self._url} was connected before this process was forked: open the model again here")
+            raise ModelError(
+                f"{self._url} was connected before this process was forked: open the model again here"
+            )
 
     def _closed(self) -> ModelError:
         return ModelError(f"the connection to {self._url} was closed: open the model again")
@@ -171,45 +207,72 @@ class Connection:
         try:
             async with asyncio.timeout(self._deadline):
                 while True:
-                    named = ((_INSTEAD[key] if key in self._unwanted else key, call.body[key]) for key in call.body)
-                    sent = {name: value for name, value in named if name is not None and value is not None}
+                    named = (
+                        (_INSTEAD[key] if key in self._unwanted else key, call.body[key])
+                        for key in call.body
+                    )
+                    sent = {
+                        name: value
+                        for name, value in named
+                        if name is not None and value is not None
+                    }
                     try:
-                        answer = await self._client.post(call.path, cast_to=httpx2.Response, body=sent)
+                        answer = await self._client.post(
+                            call.path, cast_to=httpx2.Response, body=sent
+                        )
                         return _json_object(answer.extensions["json"], self._url, self._hide_key)
                     except openai.BadRequestError as error:
-                        refused = {name for name in _INSTEAD.keys() & sent.keys() if name == error.param}
+                        refused = {
+                            name for name in _INSTEAD.keys() & sent.keys() if name == error.param
+                        }
                         if not refused or "unsupported" not in str(error.code):
                             raise
                         self._unwanted |= refused
         except TimeoutError:
-            remedy = "allow more with `deadline`, or send fewer requests at a time with `concurrency`"
-            raise ServerError(f"{self._url} gave no whole answer within {self._deadline:g} seconds: {remedy}") from None
+            remedy = (
+                "allow more with `deadline`, or send fewer requests at a time with `concurrency`"
+            )
+            raise ServerError(
+                f"{self._url} gave no whole answer within {self._deadline:g} seconds: {remedy}"
+            ) from None
         except openai.OpenAIError as error:
             message = error_message(getattr(error, "body", None), self._hide_key)
-            raise self._explained(error, message, f"{call.path} for {call.body.get('model')}") from None
+            raise self._explained(
+                error, message, f"{call.path} for {call.body.get('model')}"
+            ) from None
 
     def _explained(self, error: openai.OpenAIError, message: str, asked: str) -> ModelError:
         """The error that a failed request for `asked` becomes: ServerError if it may pass. message: the server's."""
         url, times = self._url, self._attempts
         if isinstance(error, openai.APITimeoutError):
             silence = f"{self._deadline / times:g} seconds, {times} times"
-            return ServerError(f"{url} was silent for {silence}: is it up, and is `deadline` long enough for it?")
+            return ServerError(
+                f"{url} was silent for {silence}: is it up, and is `deadline` long enough for it?"
+            )
         if not isinstance(error, openai.APIStatusError):
             if str(error.__cause__) in (_EMPTY, _NOT_JSON, _SECOND_ANSWER):
-                return ServerError(f"{url} {error.__cause__}, {times} times: is it the address of an API?")
+                return ServerError(
+                    f"{url} {error.__cause__}, {times} times: is it the address of an API?"
+                )
             reason = type(error.__cause__ or error).__name__
-            return ServerError(f"{url} cannot be reached ({reason}): start the server, or correct the address")
+            return ServerError(
+                f"{url} cannot be reached ({reason}): start the server, or correct the address"
+            )
         status = error.status_code
         temporary = status in (408, 409, 429) or status >= 500
         if status == 429:
-            remedy = f"still limits the rate after {times} attempts: lower `concurrency`, or go on later"
+            remedy = (
+                f"still limits the rate after {times} attempts: lower `concurrency`, or go on later"
+            )
         elif temporary:
             remedy = f"failed {times} times: try again later"
         elif status in (401, 403):
             remedy = f"refuses the key: set ${self._key_variable} to a valid key"
         elif status == 404:
             remedy = f"has no {asked}: correct the model's name or the address, or choose the other `template`"
-        elif status == 413 or (status == 400 and any(word in message.casefold() for word in _TOO_LONG)):
+        elif status == 413 or (
+            status == 400 and any(word in message.casefold() for word in _TOO_LONG)
+        ):
             remedy = "finds the prompt too long: give fewer demonstrations"
         elif status < 400:
             remedy = "redirects to another address: give that one"
@@ -223,7 +286,11 @@ def _outgoing(key: str | None, meter: Meter) -> Callable[[httpx2.Request], Any]:
     async def prepare(request: httpx2.Request) -> None:
         meter.sent()
         # The client's own headers describe this machine and account, and may hold another service's key.
-        for name in [name for name in request.headers if name.startswith(("authorization", "openai-", "x-stainless-"))]:
+        for name in [
+            name
+            for name in request.headers
+            if name.startswith(("authorization", "openai-", "x-stainless-"))
+        ]:
             del request.headers[name]
         if key is not None:
             request.headers["Authorization"] = f"Bearer {key}"
@@ -240,7 +307,9 @@ async def _read_body(response: httpx2.Response) -> None:
     body is too large, in memory or decoded, or oddly compressed, or if the account has no money left.
     """
     stream = response.extensions["network_stream"]
-    if not hasattr(stream, "reads"):  # the connection's first response: from now on, what is read is counted
+    if not hasattr(
+        stream, "reads"
+    ):  # the connection's first response: from now on, what is read is counted
         read = stream.read
 
         async def counted(*args: Any, **kwargs: Any) -> Any:
@@ -266,16 +335,23 @@ async def _read_body(response: httpx2.Response) -> None:
             kind = _NOT_JSON if response.content.strip() else _EMPTY
             raise httpx2.RemoteProtocolError(kind, request=response.request) from None
     elif status == 402 or (status == 429 and b"insufficient_quota" in response.content):
-        raise RefusedError(f"the account has no money left ({status}): top it up, or use another key", status)
+        raise RefusedError(
+            f"the account has no money left ({status}): top it up, or use another key", status
+        )
 
 
 async def _decoded(response: httpx2.Response) -> bytes:
     """The body without its compression; b"", as an empty answer, for a damaged one."""
-    where, encoding = response.request.url.copy_with(query=None), response.headers.get("content-encoding", "identity")
+    where, encoding = (
+        response.request.url.copy_with(query=None),
+        response.headers.get("content-encoding", "identity"),
+    )
 
     def check_size(body: bytes | bytearray) -> None:
         if len(body) > _BODY_LIMIT:
-            raise RefusedError(f"{where} answers with more than {_BODY_LIMIT >> 20} MB: is it the right address?")
+            raise RefusedError(
+                f"{where} answers with more than {_BODY_LIMIT >> 20} MB: is it the right address?"
+            )
 
     body = bytearray()
     raw: Any = response.stream
@@ -299,13 +375,17 @@ async def _decoded(response: httpx2.Response) -> bytes:
 def _json_object(body: object, url: str, hide: Callable[[str], str]) -> dict[str, Any]:
     """The JSON object of an answer. Raises ServerError for another value, and for an error sent with status 200."""
     if not isinstance(body, dict):
-        raise ServerError(f"{url} answered with something that is no JSON object: is it the address of an API?")
+        raise ServerError(
+            f"{url} answered with something that is no JSON object: is it the address of an API?"
+        )
     if isinstance(body.get("error"), dict) and not body.get("choices"):
         raise ServerError(f"{url} failed ({error_message(body, hide)}): try again later")
     return body
 
 
-def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: openai.AsyncOpenAI) -> None:
+def _close(
+    loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: openai.AsyncOpenAI
+) -> None:
     """Cancel requests in flight, close the connections, and end the loop's thread."""
     if not thread.is_alive():  # a fork has only the thread that forked
         return
@@ -320,7 +400,9 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: op
         loop.stop()
 
     asyncio.run_coroutine_threadsafe(shut_down(), loop)
-    if threading.current_thread() is not thread:  # as it is if a dropped connection is collected there
+    if (
+        threading.current_thread() is not thread
+    ):  # as it is if a dropped connection is collected there
         thread.join(_CLOSE_SECONDS)
         if not thread.is_alive():
             loop.close()

@@ -15,7 +15,17 @@ from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
 
 from drike.errors import ModelError, RefusedError, ServerError
-from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Template, Usage, cut
+from drike.models.protocols import (
+    ANSWER_TOKENS,
+    Completion,
+    ModelInfo,
+    Prompts,
+    Request,
+    Score,
+    Template,
+    Usage,
+    cut,
+)
 from drike.models.served import KEY, ApiOptions, is_logprob, key_in, parse_address, token_counts
 from drike.models.served.client import ApiCall, Connection
 from drike.prompts import chat_messages
@@ -34,7 +44,9 @@ _CHOICES = 2  # the best two tokens at each place: the target's rival is among t
 class ServedModel:
     """A model behind an API; threads may share it. name: as `parse_address` reads it. Raises ModelError."""
 
-    def __init__(self, name: str, options: ApiOptions | None = None, *, template: Template = "chat") -> None:
+    def __init__(
+        self, name: str, options: ApiOptions | None = None, *, template: Template = "chat"
+    ) -> None:
         self._options = options = options or ApiOptions()
         self._address = address = parse_address(name, allow_http=options.allow_http)
         key = key_in(address.key_variable)
@@ -56,7 +68,9 @@ class ServedModel:
             "thinking_tokens": options.thinking_tokens, "effort": options.reasoning_effort, "openai": version("openai"),
         }  # fmt: skip
         # As many edits at a time as requests: each has one in flight at any time, and often more.
-        self.info = ModelInfo(address.model, options.concurrency, scoring, identity, turns=template == "chat")
+        self.info = ModelInfo(
+            address.model, options.concurrency, scoring, identity, turns=template == "chat"
+        )
 
     @property
     def score(self) -> Callable[[Sequence[Request]], list[Score]] | None:
@@ -68,11 +82,15 @@ class ServedModel:
         """The work since the model was opened, including the probe."""
         return self._connection.meter.usage
 
-    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
+    def generate(
+        self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
         """Complete each prompt, in order. Raises ServerError, RefusedError, SpendingLimitError."""
         return _in_order(self.completions(prompts, max_tokens, stop))
 
-    def completions(self, prompts: Prompts, max_tokens: int, stop: str | None) -> Iterator[tuple[int, Completion]]:
+    def completions(
+        self, prompts: Prompts, max_tokens: int, stop: str | None
+    ) -> Iterator[tuple[int, Completion]]:
         """Yield completions as they arrive, with the index of their prompt, so that a later failure loses none."""
 
         def read(i: int, answer: Mapping[str, Any]) -> Completion:
@@ -82,7 +100,9 @@ class ServedModel:
         room = max_tokens + self._options.thinking_tokens
         return self._connection.send([self._call(prompt, room) for prompt in prompts], read)
 
-    def scores(self, requests: Sequence[Request], form: ScoreForm | None = None) -> Iterator[tuple[int, Score]]:
+    def scores(
+        self, requests: Sequence[Request], form: ScoreForm | None = None
+    ) -> Iterator[tuple[int, Score]]:
         """Yield scores as they arrive, with the index of their request. Raises ModelError if tokens do not align."""
         asked: Any = form or self._form  # only called if it scores
         path = asked.path
@@ -91,7 +111,9 @@ class ServedModel:
         calls = []
         for request in requests:
             if not request.continuation.strip():
-                raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
+                raise ModelError(
+                    f"the continuation {request.continuation!r} is empty: give the words to be scored"
+                )
             text = encodable(request.prompt + request.continuation)
             calls.append(ApiCall(path, asked.body(self._address.model, text), text, 1))
 
@@ -116,9 +138,17 @@ class ServedModel:
             if form.path.startswith("../") and self._address.service != "sglang":
                 continue
             try:
-                obvious, odd = _in_order(self.scores([Request(PROBE, OBVIOUS), Request(PROBE, ODD)], form))
+                obvious, odd = _in_order(
+                    self.scores([Request(PROBE, OBVIOUS), Request(PROBE, ODD)], form)
+                )
             except RefusedError as error:
-                if error.status not in (400, 405, 422, 501, *([] if form.path == "completions" else [404])):
+                if error.status not in (
+                    400,
+                    405,
+                    422,
+                    501,
+                    *([] if form.path == "completions" else [404]),
+                ):
                     raise
                 reasons.append(f"{form.name}: refused ({error.status})")
             except ServerError:
@@ -128,16 +158,25 @@ class ServedModel:
             else:
                 if obvious.logprob >= odd.logprob + _LEAD and not odd.greedy:
                     return form, form.name
-                reasons.append(f"{form.name}: it does not find the obvious continuation more probable than an odd one")
+                reasons.append(
+                    f"{form.name}: it does not find the obvious continuation more probable than an odd one"
+                )
         return None, "text only: " + "; ".join(reasons)
 
     def _call(self, prompt: str | tuple[str, ...], max_tokens: int) -> ApiCall:
-        body: dict[str, object] = {"model": self._address.model, "max_tokens": max_tokens, "temperature": 0}
+        body: dict[str, object] = {
+            "model": self._address.model,
+            "max_tokens": max_tokens,
+            "temperature": 0,
+        }
         body["reasoning_effort"] = self._options.reasoning_effort  # None is not sent
         if isinstance(prompt, str) and self._template == "plain":
             prompt = encodable(prompt)
             return ApiCall("completions", {**body, "prompt": prompt}, prompt, max_tokens)
-        messages = [message | {"content": encodable(message["content"])} for message in chat_messages(prompt)]
+        messages = [
+            message | {"content": encodable(message["content"])}
+            for message in chat_messages(prompt)
+        ]
         sent = "\n".join(message["content"] for message in messages)
         return ApiCall("chat/completions", {**body, "messages": messages}, sent, max_tokens)
 
@@ -146,18 +185,29 @@ class ServedModel:
         choices = answer.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, dict):
-            raise ServerError(f"{self._address.url} answers without a choice: is it the address of an API?")
+            raise ServerError(
+                f"{self._address.url} answers without a choice: is it the address of an API?"
+            )
         message = choice.get("message") if self._template == "chat" else choice
         if not isinstance(message, dict):
-            raise ServerError(f"{self._address.url} answers in another form: try the other `template`")
-        text, finish = message.get("content" if self._template == "chat" else "text"), choice.get("finish_reason")
+            raise ServerError(
+                f"{self._address.url} answers in another form: try the other `template`"
+            )
+        text, finish = (
+            message.get("content" if self._template == "chat" else "text"),
+            choice.get("finish_reason"),
+        )
         if text is None and (finish == "content_filter" or isinstance(message.get("refusal"), str)):
             return ""  # the model refuses: this is its answer
         if (text is None or text == "") and finish == "length":
             remedy = "give a model that thinks more room with `thinking_tokens`, or `reasoning_effort` none"
-            raise ServerError(f"{self._address.model} used up its tokens before it wrote anything: {remedy}")
+            raise ServerError(
+                f"{self._address.model} used up its tokens before it wrote anything: {remedy}"
+            )
         if not isinstance(text, str):
-            raise ServerError(f"{self._address.url} answers without a text: try again, or another model")
+            raise ServerError(
+                f"{self._address.url} answers without a text: try again, or another model"
+            )
         return self._connection.check_answer(text)
 
 
@@ -206,7 +256,11 @@ def score_of(rated: RatedText, request: Request) -> Score:
 
 def _fault(problem: BaseException | None) -> str:
     """Why an answer contains no score, in words."""
-    return str(problem) if type(problem) is ValueError else "it gives no log-probabilities in this form"
+    return (
+        str(problem)
+        if type(problem) is ValueError
+        else "it gives no log-probabilities in this form"
+    )
 
 
 def _place(texts: Sequence[str], request: Request) -> tuple[int, int]:
@@ -223,7 +277,12 @@ def _place(texts: Sequence[str], request: Request) -> tuple[int, int]:
             if end < 1 or not kept("".join(texts[:end])).endswith(whole):
                 continue
             last = _without_space(texts[-1])
-            if end < len(texts) and last and not kept(last) and _without_space(request.continuation).endswith(last):
+            if (
+                end < len(texts)
+                and last
+                and not kept(last)
+                and _without_space(request.continuation).endswith(last)
+            ):
                 continue  # hidden from this comparison, but it spells the continuation's end: nothing was written
             start, left = end, len(own)
             while left > 0:
@@ -232,7 +291,9 @@ def _place(texts: Sequence[str], request: Request) -> tuple[int, int]:
             ends_in_space = request.prompt[-1:].isspace()
             while start > 1 and not kept(texts[start - 1]) and not ends_in_space:
                 start -= 1
-            straddles = not ends_in_space and texts[start - 1][-1:].isspace()  # holds the continuation's space
+            straddles = (
+                not ends_in_space and texts[start - 1][-1:].isspace()
+            )  # holds the continuation's space
             if left == 0 and start < end and not straddles:
                 return start, end
     raise ValueError("the tokens it returns do not spell the prompt and the continuation")
@@ -249,10 +310,17 @@ def _ascii(text: str) -> str:
 def _read_echo(answer: Mapping[str, Any], text: str) -> RatedText:
     choice = answer["choices"][0]
     rated, tokens = choice["logprobs"], []
-    for token, own, best in zip(rated["tokens"], rated["token_logprobs"], rated["top_logprobs"], strict=True):
+    for token, own, best in zip(
+        rated["tokens"], rated["token_logprobs"], rated["top_logprobs"], strict=True
+    ):
         rivals = dict(best or {})
         # The token itself is among the best, by its text or else by its value.
-        rivals.pop(token if token in rivals else next((other for other in rivals if rivals[other] == own), token), None)
+        rivals.pop(
+            token
+            if token in rivals
+            else next((other for other in rivals if rivals[other] == own), token),
+            None,
+        )
         tokens.append(Token(token, own, tuple(rivals.values())))
     whole = choice["text"]
     return tokens, whole[len(text) :] if whole.startswith(text) else None
@@ -266,20 +334,36 @@ def _read_prompt_logprobs(answer: Mapping[str, Any], text: str) -> RatedText:
             tokens.append(_NOTHING)
             continue
         own, *others = place.values()  # the prompt's own token comes first
-        tokens.append(Token(own["decoded_token"], own["logprob"], tuple(other["logprob"] for other in others)))
+        tokens.append(
+            Token(own["decoded_token"], own["logprob"], tuple(other["logprob"] for other in others))
+        )
     return [*tokens, _NOTHING], choice["text"]
 
 
 def _read_generate(answer: Mapping[str, Any], text: str) -> RatedText:
     meta = answer["meta_info"]
     tokens = []
-    for (logprob, number, shown), best in zip(meta["input_token_logprobs"], meta["input_top_logprobs"], strict=True):
-        tokens.append(Token(shown or "", logprob, tuple(value for value, other, _ in best or () if other != number)))
+    for (logprob, number, shown), best in zip(
+        meta["input_token_logprobs"], meta["input_top_logprobs"], strict=True
+    ):
+        tokens.append(
+            Token(
+                shown or "",
+                logprob,
+                tuple(value for value, other, _ in best or () if other != number),
+            )
+        )
     return [*tokens, _NOTHING], answer["text"]
 
 
 def _completions(**asked: object) -> Callable[[str, str], dict[str, object]]:
-    return lambda model, text: {"model": model, "prompt": text, **asked, "max_tokens": 1, "temperature": 0}
+    return lambda model, text: {
+        "model": model,
+        "prompt": text,
+        **asked,
+        "max_tokens": 1,
+        "temperature": 0,
+    }
 
 
 _GENERATE = {
@@ -288,7 +372,22 @@ _GENERATE = {
 }  # fmt: skip
 
 FORMS = (
-    ScoreForm("completions with echo", "completions", _completions(echo=True, logprobs=_CHOICES), _read_echo),
-    ScoreForm("prompt_logprobs", "completions", _completions(prompt_logprobs=_CHOICES), _read_prompt_logprobs),
-    ScoreForm("SGLang's /generate", "../generate", lambda model, text: {"text": text, **_GENERATE}, _read_generate),
+    ScoreForm(
+        "completions with echo",
+        "completions",
+        _completions(echo=True, logprobs=_CHOICES),
+        _read_echo,
+    ),
+    ScoreForm(
+        "prompt_logprobs",
+        "completions",
+        _completions(prompt_logprobs=_CHOICES),
+        _read_prompt_logprobs,
+    ),
+    ScoreForm(
+        "SGLang's /generate",
+        "../generate",
+        lambda model, text: {"text": text, **_GENERATE},
+        _read_generate,
+    ),
 )
