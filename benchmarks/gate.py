@@ -50,12 +50,12 @@ from drike.gates.calibration import (
 )
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.inventory import built_in
 from drike.gates.relations import contrary
 from drike.research import datasets
-from drike.research.datasets.form import query_template
 from drike.research.datasets.generated import with_generated
 from drike.support.table import Table, as_markdown
+from drike.text.relation_wordings import built_in
+from drike.text.templates import query_template
 from drike.text.words import masked
 from lib import pages
 

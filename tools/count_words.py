@@ -11,7 +11,7 @@ _LEAST = 3  # lines that have a word
 
 def main() -> None:
     """Print the count and the word, the most common first; the first line counts all wordings."""
-    folder = resources.files("drike.gates").joinpath("relations")
+    folder = resources.files("drike.text").joinpath("relations")
     files = (file for file in sorted(folder.iterdir(), key=str) if file.name.endswith(".txt"))
     lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
     wordings = [

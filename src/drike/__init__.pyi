@@ -24,7 +24,6 @@ from drike.gates.decision import Decision as Decision
 from drike.gates.decision import Gate as Gate
 from drike.gates.decision import YesOrNo as YesOrNo
 from drike.gates.index import EditIndex as EditIndex
-from drike.gates.inventory import Relation as Relation
 from drike.live.corrections import Corrected as Corrected
 from drike.live.corrections import Corrections as Corrections
 from drike.models.protocols import Completion as Completion
@@ -104,6 +103,7 @@ from drike.support.rows import Cut as Cut
 from drike.support.rows import Dropped as Dropped
 from drike.support.table import Estimate as Estimate
 from drike.support.table import Table as Table
+from drike.text.relation_wordings import Relation as Relation
 
 load_checkpoint = _checkpoint.load
 load_dataset = _datasets.load

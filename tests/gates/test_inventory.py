@@ -13,12 +13,10 @@ from drike.errors import UsageError
 from drike.gates import inventory as inventories
 from drike.gates.inventory import (
     WithRelations,
-    built_in,
     inventory,
     probabilities,
-    read_relations,
-    relations_in,
 )
+from drike.text.relation_wordings import built_in, read_relations, relations_in
 from tests.fakes.indexes import default_encoder
 from tools import count_words
 
@@ -88,7 +86,7 @@ def minilm() -> TextEncoder:
 
 
 def test_the_prototypes_are_those_of_the_relations(minilm: TextEncoder) -> None:
-    with np.load(str(inventories._FOLDER / inventories._BESIDE)) as stored:
+    with np.load(str(inventories._PROTOTYPES)) as stored:
         assert str(stored["key"]) == inventories._key(built_in(), minilm), (
             "run python -m tools.prototypes"
         )

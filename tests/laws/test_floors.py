@@ -10,21 +10,22 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "drike"
 
 FLOORS = {
-    "errors": 0, "support": 0, "tinyfacts": 0,
-    "encoders": 1,
-    "text": 2,
-    "answers": 3,
-    "edits": 4,
-    "prompts": 5,
-    "models": 6, "stores": 6,
-    "gates": 7,
-    "conversations": 8,
-    "live": 9,
-    "gateway": 10, "research": 10,
-    "adapters": 11,
-    "cli": 12,
+    "errors": 0,
+    "support": 1, "tinyfacts": 1,
+    "encoders": 2,
+    "text": 3,
+    "answers": 4,
+    "edits": 5,
+    "prompts": 6,
+    "models": 7, "stores": 7,
+    "gates": 8,
+    "conversations": 9,
+    "live": 10,
+    "gateway": 11, "research": 11,
+    "adapters": 12,
+    "cli": 13,
 }  # fmt: skip
-OWN = {"__init__": 13, "__main__": 13}
+OWN = {"__init__": 14, "__main__": 14}
 TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring",
     "encoders.frozen", "support.huggingface", "research.editors.retriever",

@@ -176,6 +176,7 @@ def _carried_out(
     plan: VerifyPlan, store: stores.EditStore
 ) -> tuple[Sequence[EditOutcome], verifications.Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
+    from drike.cli.gateway_parts import gateway_parts
     from drike.gateway.proving.chats import DryUpstream, MeteredUpstream
     from drike.gateway.start import deployed
 
@@ -187,9 +188,9 @@ def _carried_out(
             DryUpstream(upstream.name, count) if plan.dry_run else upstream, meter
         )
 
-    gateway = deployed(plan.options, store, around=around)
+    gateway = deployed(plan.options, store, gateway_parts(), around=around)
     if plan.tried:
-        gateway = gateway._replace(feed=gateway.feed.trying(plan.tried))
+        gateway = replace(gateway, feed=gateway.feed.trying(plan.tried))
         note(f"{counted(len(plan.tried), 'edit')} in force for this run alone")
     if needs_recalibration(gateway.feed.gate, len(gateway.feed.index.edits)):
         note(
@@ -240,7 +241,8 @@ async def _ask(
     from drike.gateway.proving import verification as verifying
     from drike.gateway.proving.chats import TOKENS, Client, GatewayUpstream
 
-    (above, editor, feed, chats), options, api = gateway, plan.options, plan.api
+    above, editor, feed = gateway.upstream, gateway.editor, gateway.feed
+    options, api = plan.options, plan.api
     effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
     most, greedy = TOKENS + api.thinking_tokens, {"temperature": 0} if plan.samples == 1 else {}
     limited = {"max_tokens": most, **greedy, **effort}
@@ -282,7 +284,9 @@ async def _ask(
             )
         if others:
             note(f"edits {others} are not asked about, as they are for other requests")
-        questions = list(verifying.questions_about(for_these, index, follow_up=chats and not tiny))
+        questions = list(
+            verifying.questions_about(for_these, index, follow_up=gateway.chats and not tiny)
+        )
         if tiny:
             questions = _known_to_tinyfacts(client.model, questions)
         placed: list[tuple[int, EditOutcome]] = []

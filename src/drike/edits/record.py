@@ -14,9 +14,9 @@ from drike.answers.matching import normalise
 from drike.edits.conditions import apart, condition
 from drike.edits.edit import Edit
 from drike.errors import DrikeError
-from drike.research.datasets.form import query_template
 from drike.support.records import parse, read
 from drike.support.rows import shown
+from drike.text.templates import query_template
 from drike.text.words import MAX_NAME, MAX_NAME_WORDS, Words, mentions, words
 
 if TYPE_CHECKING:

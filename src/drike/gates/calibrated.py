@@ -12,7 +12,7 @@ from drike.encoders.base import FloatArray
 from drike.gates.chains import joined
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
 from drike.gates.index import Characters, EditIndex, ParsedQuery, Span, affordable, agreements
-from drike.gates.inventory import Agreement, Relation
+from drike.gates.inventory import Agreement
 from drike.gates.names import Mention
 from drike.gates.relations import (
     about_another,
@@ -23,6 +23,7 @@ from drike.gates.relations import (
 )
 from drike.support.records import ADDED
 from drike.text.glossary import own_name
+from drike.text.relation_wordings import Relation
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import QUESTION_WORDS, continued
 from drike.text.words import words

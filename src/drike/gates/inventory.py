@@ -10,43 +10,31 @@ is" both have French, Latin and Russian.
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib import resources
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drike.encoders.base import FloatArray, TextEncoder, salience_version, salient, unit
-from drike.errors import UsageError
+from drike.text.relation_wordings import Relation, built_in
 
-_FORMAT = "blocks of 'relation: NAME', 'answer: KIND' and wordings with {} for the subject, with blank lines between"
-_WORDING = re.compile(r"(?:([a-z]{2}): )?(.*\{\}.*)")
 MOST = 512  # wordings that stand for a store: those that most of its edits have
 # Chosen on public data (docs/results/gate.md): what a cosine is multiplied by, of relations and of wordings; the cosine
 # of a relation which no wording has; how fast a wording's claim to a question falls with the distance; how many edits
 # show as much as the words do.
 _OF_RELATIONS, _OF_WORDINGS, _UNKNOWN, _NEAR, _FEW = 25.0, 10.0, 0.5, 0.1, 2.0
 
-_FOLDER = resources.files("drike.gates") / "relations"
-_BESIDE = "prototypes.npz"  # of the relations that come with drike, by the encoder that does
+# Of the relations that come with drike, by the encoder that does.
+_PROTOTYPES = resources.files("drike.gates") / "prototypes.npz"
 
 Probabilities = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Relation:
-    """A relation with its wordings, with "it" for the subject, in groups: questions, statements, other languages."""
-
-    name: str
-    groups: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,53 +76,6 @@ def probabilities(nearness: FloatArray) -> Probabilities:
     return found
 
 
-def relations_in(text: str, name: str) -> list[Relation]:
-    """The relations of a file. Raises UsageError with its name, the line and the remedy."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("relation:") and (relation := line[9:].strip()):
-            groups = found.setdefault(relation, defaultdict(list))
-        elif line.strip() and not line.startswith(("#", "answer:")):
-            if (
-                not (match := _WORDING.fullmatch(line.strip()))
-                or line.count("{}") != 1
-                or not found
-            ):
-                said = f"{name}, line {number}: {line[:60]!r} is no wording of a relation"
-                raise UsageError(f"{said}; it takes {_FORMAT}")
-            groups[match[1] or ("?" if line.rstrip().endswith("?") else ".")].append(
-                match[2].replace("{}", "it")
-            )
-    if any(not groups for groups in found.values()) or not found:
-        raise UsageError(f"{name} has a relation without wordings, or none; it takes {_FORMAT}")
-    return [Relation(name, tuple(map(tuple, groups.values()))) for name, groups in found.items()]
-
-
-def read_relations(files: Iterable[Path]) -> tuple[Relation, ...]:
-    """The relations of files. Raises UsageError for a bad one."""
-    found = list[Relation]()
-    for file in files:
-        try:
-            found += relations_in(file.read_text("utf-8"), str(file))
-        except (OSError, UnicodeDecodeError) as problem:
-            raise UsageError(
-                f"the relations in {file} cannot be read ({problem}): give a text file in UTF-8"
-            ) from None
-    return tuple(found)
-
-
-@cache
-def built_in() -> tuple[Relation, ...]:
-    """The relations that come with drike."""
-    files = sorted(
-        (file for file in _FOLDER.iterdir() if file.name.endswith(".txt")),
-        key=lambda file: file.name,
-    )
-    return tuple(
-        relation for file in files for relation in relations_in(file.read_text("utf-8"), file.name)
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class WithRelations:
     """A text encoder that knows more relations."""
@@ -162,7 +103,7 @@ def inventory(encoder: TextEncoder) -> Inventory:
 @cache
 def _of_built_in(encoder: TextEncoder) -> Inventory:
     relations = built_in()
-    with resources.as_file(_FOLDER / _BESIDE) as path, np.load(path, allow_pickle=False) as stored:
+    with resources.as_file(_PROTOTYPES) as path, np.load(path, allow_pickle=False) as stored:
         if str(stored["key"]) == _key(relations, encoder):
             names = tuple(relation.name for relation in relations)
             return Inventory(names, stored["prototypes"].astype(np.float32), stored["of"])

@@ -6,7 +6,6 @@ only the first and the last places are looked at more closely.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from drike.text.name_forms import (
 )
 from drike.text.short_forms import MOST_INITIALS, NameMatch, lists
 from drike.text.surroundings import cased, casual, inside, other_place
+from drike.text.typos import one_typo, shortened, sound
 from drike.text.words import (
     MAX_NAME_PARTS,
     MAX_NAME_WORDS,
@@ -52,8 +52,6 @@ _TYPOS = 64  # unknown words at the beginning of a text and at its end that are 
 SHARING = 3  # edits with a new object; one that more edits have says too little of any
 _SUBJECTS = 3  # a last name that more of them share names none
 _WHOLE_NAMES = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL)
-
-_TWICE = re.compile(r"([^\W\d])\1")
 
 Reading = tuple[
     NameMatch, tuple[int, ...], bool
@@ -322,11 +320,7 @@ class NameIndex:
             near = {
                 right for shorter in shortened(word) for right in self.misspelt.get(shorter, ())
             }
-            near = {
-                right
-                for right in near
-                if one_typo(word, right) or _by_sound(word) == _by_sound(right)
-            }
+            near = {right for right in near if one_typo(word, right) or sound(word) == sound(right)}
             guesses += [(place, word, right) for right in sorted(near)]
         if not guesses:
             return []
@@ -502,30 +496,6 @@ def _named_before(words: Words, place: int) -> tuple[int, str]:
     return place, initials if initials.isalpha() else ""
 
 
-def shortened(word: str) -> set[str]:
-    """The word, its sound, and it without any letter: words a typo apart share one of these, but no other number."""
-    return {
-        word,
-        _by_sound(word),
-        *(word[:i] + word[i + 1 :] for i, sign in enumerate(word) if not sign.isdigit()),
-    }
-
-
-def _by_sound(word: str) -> str:
-    """A word with one letter for those that sound alike or stand twice: "ibuprophen" and "ibuprofen" are the same."""
-    return _TWICE.sub(r"\1", word.replace("ph", "f").replace("ck", "k"))
-
-
-def one_typo(first: str, second: str) -> bool:
-    """Whether one letter was added, left out or exchanged, or two neighbours were swapped."""
-    i = next(
-        (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
-        min(len(first), len(second)),
-    )
-    a, b = first[i:], second[i:]
-    return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
-
-
 def _another_word(words: Words, typed: str, right: str, begin: int, end: int) -> bool:
     """Whether a word differs from a name of one word in its end only, or is short and no mere slip: no typo."""
     if end - begin > 1:
@@ -533,7 +503,7 @@ def _another_word(words: Words, typed: str, right: str, begin: int, end: int) ->
     size = min(len(typed), len(right)) - (len(typed) == len(right))
     if typed[:size] == right[:size]:
         return True
-    if len(right) > LONG_WORD or (_by_sound(typed) == right and typed not in lists("common words")):
+    if len(right) > LONG_WORD or (sound(typed) == right and typed not in lists("common words")):
         return False
     slipped = len(typed) < len(right) or sorted(typed) == sorted(right)
     return (

@@ -21,8 +21,9 @@ from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import Certificate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
-from drike.gates.inventory import Relation, WithRelations, read_relations
+from drike.gates.inventory import WithRelations
 from drike.stores.log import EditStore, Snapshot, snapshot
+from drike.text.relation_wordings import Relation, read_relations
 
 _LOG = logging.getLogger(__name__)
 _GROWTH = 1.2  # by which a store has to grow until its gate needs recalibration

@@ -22,11 +22,11 @@ from drike.gates.confirmation import require_uncertainty, verify
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.live.store_gate import StoreView, encoder_of, open_gate
+from drike.models.answers import complete, write_answers
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt, Role
 from drike.research.editors.catalog import Editor, EditorColumn, column_of, ranks_retains
 from drike.research.editors.query_policy import applied
-from drike.research.evaluation.judge import complete, write_answers
 from drike.stores.log import EditStore
 from drike.support.table import Table, as_markdown, markdown_text, visible
 from drike.text.words import mentions

@@ -13,9 +13,9 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from drike.encoders.base import content
-from drike.gates.inventory import built_in
-from drike.gates.names import one_typo, shortened
+from drike.text.relation_wordings import built_in
 from drike.text.short_forms import lists, sections
+from drike.text.typos import one_typo, shortened
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _PLAIN = str.maketrans({"ß": "ss", "ı": "i", "ł": "l"})

@@ -23,6 +23,7 @@ from drike.edits.edit import (
     rewrite_probe,
 )
 from drike.support.rows import Cut, How, ReadLog, Row
+from drike.text.templates import Template, around, query_template
 from drike.text.words import mentions
 
 Target = Literal[
@@ -31,7 +32,6 @@ Target = Literal[
 Paraphrases = Literal[
     "keep", "screen"
 ]  # of EasyEdit's flat form: as published, or known wordings only
-Template = tuple[str, str]  # the text before the subject, the text after it
 Templates = Mapping[str, Collection[Template]]  # by relation
 Asked = Iterator[Probe | BaselineQuestion]
 EditedRow = tuple[Row, Sequence[Edit]]
@@ -41,7 +41,6 @@ _NAMES = {
 }  # of what is dropped; others: "X probe"
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？][”’」』）]*\s*|\n\s*")
 _MARKUP = re.compile(r"Category:|References|External links|https?:|[|{}<>=]")
-_WORD = re.compile(r"\w")
 _LONG_HEAD = 8  # words: CounterFact's longest wording has seven ahead of the subject
 
 
@@ -165,26 +164,6 @@ def _measuring(row: Row, edits: Sequence[Edit], log: ReadLog, asked: Asked) -> A
             seen.setdefault((aspect, query), "is repeated in its row")
         if not why:
             yield question
-
-
-def around(text: str, subject: str) -> Template | None:
-    """The text before and after the last mention of `subject`, whole words preferred; None if not mentioned."""
-    if not subject:
-        return None
-    size = len(subject)
-    last = at = text.rfind(subject)
-    while at >= 0 and (
-        _WORD.fullmatch(text[at - 1 : at]) or _WORD.fullmatch(text[at + size : at + size + 1])
-    ):
-        at = text.rfind(subject, 0, at + size - 1)
-    at = last if at < 0 else at
-    return None if at < 0 else (text[:at], text[at + size :])
-
-
-def query_template(query: str, subject: str) -> str | None:
-    """The query with {} for its subject: the relation of a data set that names none."""
-    template = around(query, subject)
-    return "{}".join(template) if template else None
 
 
 def sentence_start(text: str) -> int:

@@ -14,11 +14,11 @@ from drike.research.datasets.form import (
     Form,
     Paraphrases,
     Target,
-    Template,
     Templates,
 )
 from drike.research.datasets.generated import choice, yes_no
 from drike.support.rows import GROUP, Cut, ReadLog, Row, shown
+from drike.text.templates import Template, around
 from drike.text.words import mentions
 
 # CounterFact as published (Meng et al. 2022): `requested_rewrite`, paraphrases with an unrelated start, neighbours.
@@ -183,7 +183,7 @@ def _by_object(rows: Sequence[EditedRow]) -> Templates:
     """For each true object, the templates of the prompts that ask for it."""
     wordings: dict[str, set[Template]] = defaultdict(set)
     for _, [edit] in rows:
-        if template := form.around(edit.query, edit.subject or ""):
+        if template := around(edit.query, edit.subject or ""):
             wordings[edit.target_true or ""].add(template)
     return wordings
 

@@ -19,10 +19,11 @@ from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import default_gate
 from drike.gates.decision import EQUAL, Candidate
 from drike.gates.index import EditIndex
-from drike.gates.inventory import Relation, WithRelations
+from drike.gates.inventory import WithRelations
 from drike.prompts import DemonstrationSet, Role
 from drike.research.editors.catalog import Editor, InContextEditor
 from drike.research.editors.selectors import RoleCounts, Selection, Selector, policy_mixes
+from drike.text.relation_wordings import Relation
 from drike.text.words import masked
 
 
