@@ -1,6 +1,5 @@
 """
-Open WebUI: paste this file as a function (Admin Panel, Functions), set its valve `store`, and
-switch it on.
+Open WebUI: paste this file as a function (Admin Panel, Functions), and set its valve `store`.
 
 title: drike
 description: States the edits of a store in the chats that concern them
