@@ -181,7 +181,7 @@ def test_an_edit_holds_from_its_beginning_to_its_end(
         for day in range(1, 5):
             now = datetime(2026, 12, day, tzinfo=UTC) - timedelta(seconds=1)
             monkeypatch.setattr(
-                "drike.research.edited_model.datetime",
+                "drike.live.live_edits.datetime",
                 SimpleNamespace(now=lambda zone, now=now: now),
             )
             fires.append(bool(edited.decide(ONE.query).matched))

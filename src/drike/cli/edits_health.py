@@ -197,8 +197,9 @@ def due(*, within: str = "0d", store: str = FILE) -> None:
 @command()
 def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions) -> None:
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
+    from drike.conversations.following import Follower
     from drike.conversations.rendering import AsBlock  # these take long to import
-    from drike.gateway.tenants import EditFeed
+    from drike.live.live_edits import LiveEdits
     from drike.live.store_gate import encoder_of, open_gate
 
     def row(asked: live.ReplayedQuery) -> tuple[str, ...]:
@@ -217,9 +218,12 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
 
     with store_at(store) as opened:
         gate = open_gate(opened, gating.gate, gating.gate_threshold)
-        feed = EditFeed(opened, gate, encoder=partial(encoder_of, relations=gating.relations))
+        encoder_of_gate = partial(encoder_of, relations=gating.relations)
+        edits = LiveEdits(opened, gate, encoder_of_gate=encoder_of_gate, shadow=True)
+        index = edits.refresh().view.index
+        follower = Follower(lambda query: gate.decide(query, index), index, AsBlock())
         with log.open("rb") as lines:
-            result = live.replay(lines, feed.follower(AsBlock()))
+            result = live.replay(lines, follower)
     if not result.requests:
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     say_lines(f"Left out: {count:,} lines with {reason}" for reason, count in result.unread.items())
