@@ -18,6 +18,7 @@ from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gateway.proving.tuning import stored_choice
 from drike.live.store_gate import needs_recalibration, open_gate
+from drike.research.editors.placements import placements
 from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.commands import run
@@ -312,7 +313,7 @@ def test_the_placement_of_facts_is_chosen_by_a_models_answers_and_kept(
     assert "the questions are few" in chosen
     name = re.search(r"edits.db has the placement (\S+) from now on", chosen)[1]  # type: ignore[index]
     store = SqliteStore(place / "edits.db")
-    choice = stored_choice(store)
+    choice = stored_choice(store, placements)
     assert choice and (choice.placement, choice.model, choice.chat, choice.edits) == (
         name,
         "reader",
@@ -320,7 +321,7 @@ def test_the_placement_of_facts_is_chosen_by_a_models_answers_and_kept(
         3,
     )
     assert "the usual placement" in edits(capsys, "tune", "--remove")
-    assert stored_choice(store) is None
+    assert stored_choice(store, placements) is None
     store.close()
 
 
@@ -350,7 +351,7 @@ def test_a_served_model_is_asked_in_a_chat_and_a_second_time_from_the_cache(
         assert "the placement restated" in edits(capsys, *tune)
         assert served.requests == asked, "all answers come from the cache"
     with closing(open_store(place / "edits.db")) as store:
-        choice = stored_choice(store)
+        choice = stored_choice(store, placements)
     assert choice and choice.chat and choice.server and choice.server.startswith(served.url)
 
 

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from drike.cli.gateway_parts import gateway_parts
 from drike.gateway.options import GatewayOptions
 from drike.gateway.start import start
 from drike.stores.opening import open_store
@@ -85,7 +86,7 @@ def served(address: str, **more: Any) -> Iterator[str]:
         "gate": "named",
     }
     options["deadline_ms"] = 5000  # no request passes unedited because the machine is busy
-    started = start(GatewayOptions(**{**options, **more}))
+    started = start(GatewayOptions(**{**options, **more}), gateway_parts())
     thread = threading.Thread(
         target=lambda: started.server.run(sockets=list(started.sockets)), daemon=True
     )

@@ -13,18 +13,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from drike.errors import UsageError
-from drike.research.editors.selectors import Threshold
+from drike.research.editors.budgets import Threshold
 from drike.research.evaluation.risk_control import (
-    _LARGEST_BET,
     Counts,
     Guarantee,
     calibrate,
     certified,
-    exceeds,
     lower_bound,
     rates,
     score,
 )
+from drike.support.statistics import _LARGEST_BET, exceeds
 
 EDITS, DRAWS = 40, 400
 NOISE = 3 * (0.05 * 0.95 / DRAWS) ** 0.5

@@ -16,20 +16,19 @@ from hypothesis import strategies as st
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, Placement
 from drike.edits.record import EditRecord, EditVersion, StoreError
 from drike.gateway.proving.tuning import (
-    PAIRS,
     ChosenPlacement,
     Kind,
     Round,
     Tuning,
     TuningQuestion,
     gain,
-    placements,
     questions_of,
     save_choice,
     stored_choice,
     trial_of,
     tune,
 )
+from drike.research.editors.placements import PAIRS, placements
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import old_object
@@ -219,15 +218,15 @@ def test_a_store_keeps_its_choice(tmp_path: Path) -> None:
         0.5,
     )
     store = SqliteStore(tmp_path / "edits.db")
-    assert stored_choice(store) is None
+    assert stored_choice(store, placements) is None
     save_choice(store, choice)
-    assert stored_choice(store) == choice
+    assert stored_choice(store, placements) == choice
     store.save_setting("placement", '{"placement": "block"}')
     with pytest.raises(StoreError, match="choose again"):
-        stored_choice(store)
+        stored_choice(store, placements)
     save_choice(store, replace(choice, placement="nowhere"))
     with pytest.raises(StoreError, match="nowhere is unknown"):
-        stored_choice(store)
+        stored_choice(store, placements)
     save_choice(store, None)
-    assert stored_choice(store) is None
+    assert stored_choice(store, placements) is None
     store.close()

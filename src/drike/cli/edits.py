@@ -302,6 +302,7 @@ def import_(
 ) -> None:  # fmt: skip
     """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
     from drike.gates.edit_names import ambiguous_names
+    from drike.research.datasets.published_edits import PublishedForms
 
     whole = portable.whole_store(source)
     if whole and not dry_run:
@@ -314,7 +315,10 @@ def import_(
     read, encoding = scan(source) if whole is None else ([], "utf-8")
     if encoding != "utf-8":
         note(f"{source} is read as {encoding}")
-    rows = edits_of(read, _columns(columns)) if whole is None else whole.edits(str(source))
+    if whole is None:
+        rows = edits_of(read, _columns(columns), PublishedForms())
+    else:
+        rows = whole.edits(str(source))
     imported = _imported(
         rows,
         store,

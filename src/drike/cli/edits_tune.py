@@ -15,6 +15,7 @@ from drike.edits.record import StoreError, as_stored, stamp
 from drike.gateway.proving import tuning
 from drike.gateway.proving.tuning import Kind, TuningQuestion
 from drike.models.served import ApiOptions
+from drike.research.editors.placements import placements
 from drike.research.runs.run import TrainedRun
 from drike.support.table import Number, Table
 
@@ -53,7 +54,7 @@ def tune_(
                 replace(model, template="chat"), api, settings, at=at
             )  # as drike serve asks it
         chat = opened.template == "chat"
-        plan = tuning.Tuning(opened.model, tuning.placements(chat), asked, chat, token_price)
+        plan = tuning.Tuning(opened.model, placements(chat), asked, chat, token_price)
         if count_only(
             opened.model,
             opened.api,

@@ -31,6 +31,7 @@ from drike.live.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
 from drike.models.served import ApiOptions, Meter, is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache
+from drike.models.served.quirks import for_newer_models
 from drike.stores import log as stores
 from drike.stores import verifications
 from drike.support.files import write_text
@@ -175,6 +176,7 @@ def _carried_out(
     plan: VerifyPlan, store: stores.EditStore
 ) -> tuple[Sequence[EditOutcome], verifications.Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
+    from drike.cli.gateway_parts import gateway_parts
     from drike.gateway.proving.chats import DryUpstream, MeteredUpstream
     from drike.gateway.start import deployed
 
@@ -186,9 +188,9 @@ def _carried_out(
             DryUpstream(upstream.name, count) if plan.dry_run else upstream, meter
         )
 
-    gateway = deployed(plan.options, store, around=around)
+    gateway = deployed(plan.options, store, gateway_parts(), around=around)
     if plan.tried:
-        gateway = gateway._replace(feed=gateway.feed.trying(plan.tried))
+        gateway = replace(gateway, feed=gateway.feed.trying(plan.tried))
         note(f"{counted(len(plan.tried), 'edit')} in force for this run alone")
     if needs_recalibration(gateway.feed.gate, len(gateway.feed.index.edits)):
         note(
@@ -239,11 +241,13 @@ async def _ask(
     from drike.gateway.proving import verification as verifying
     from drike.gateway.proving.chats import TOKENS, Client, GatewayUpstream
 
-    (above, editor, feed, chats), options, api = gateway, plan.options, plan.api
+    above, editor, feed = gateway.upstream, gateway.editor, gateway.feed
+    options, api = plan.options, plan.api
     effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
     most, greedy = TOKENS + api.thinking_tokens, {"temperature": 0} if plan.samples == 1 else {}
+    limited = {"max_tokens": most, **greedy, **effort}
     forms: Sequence[Settings] = (
-        {"max_tokens": most, **greedy, **effort}, {"max_completion_tokens": most, **effort}, effort,
+        limited, for_newer_models(limited), effort,
     )  # fmt: skip
     cache = None if api.no_cache or plan.dry_run else AnswerCache()
     settings = forms if options.upstream else [{}]
@@ -280,7 +284,9 @@ async def _ask(
             )
         if others:
             note(f"edits {others} are not asked about, as they are for other requests")
-        questions = list(verifying.questions_about(for_these, index, follow_up=chats and not tiny))
+        questions = list(
+            verifying.questions_about(for_these, index, follow_up=gateway.chats and not tiny)
+        )
         if tiny:
             questions = _known_to_tinyfacts(client.model, questions)
         placed: list[tuple[int, EditOutcome]] = []

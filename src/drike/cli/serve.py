@@ -18,9 +18,10 @@ def serve(*, options: GatewayOptions, workers: int = 1) -> None:
     """Serve a model with edits in force: applications change their base URL, nothing else."""
     if workers > 1:
         _serve_together(workers, options)
+    from drike.cli.gateway_parts import gateway_parts
     from drike.gateway.start import start
 
-    started = start(options)
+    started = start(options, gateway_parts())
     feed = started.tenants.feeds["default"]
     body = json.dumps(
         {"model": "any", "messages": [{"role": "user", "content": started.example}]},

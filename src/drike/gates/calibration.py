@@ -1,7 +1,7 @@
 """Calibrate a gate on probes that come with the edits, certify its rate of false matches, and write it as JSON.
 
 A certificate is about edits to come, drawn like those of the probes, and about questions like these probes: thresholds
-are tested from the strictest to the most lenient by Learn-then-Test (see `drike.research.evaluation.risk_control`).
+are tested from the strictest to the most lenient by Learn-then-Test (see `drike.support.statistics`).
 """
 
 import json
@@ -23,9 +23,9 @@ from drike.encoders.base import salient
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.decision import EQUAL, Candidate, Gate
 from drike.gates.index import EditIndex
-from drike.research.evaluation.risk_control import exceeds
 from drike.support import records
 from drike.support.files import checksum_ok, with_checksum
+from drike.support.statistics import exceeds
 from drike.text.words import masked_each, words
 
 Matrix = NDArray[np.float64]

@@ -12,9 +12,9 @@ from drike.errors import UsageError
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate, YesOrNo
 from drike.gates.relations import relation_features
+from drike.models.answers import complete
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE, YES_OR_NO, Prompt
-from drike.research.evaluation.judge import complete
 from drike.support.table import visible
 from drike.text.words import masked, mentions
 

@@ -4,39 +4,24 @@ import json
 import random
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from functools import cache
 from itertools import cycle, islice, pairwise, takewhile, zip_longest
 
 from drike.answers.matching import first_line
 from drike.answers.statements import Stated, stated
-from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Placement, Restating
+from drike.conversations.rendering import Facts, Placement
 from drike.edits.record import EditVersion, StoreError
-from drike.encoders import load_encoder
 from drike.gates.edit_names import common_questions
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.models.served import estimated_tokens
-from drike.research.datasets import TINYFACTS, load
-from drike.research.editors.catalog import Editor, FactPrompt, InContextEditor
-from drike.research.editors.pool import Pool
-from drike.research.editors.selectors import copies_and_updates
-from drike.research.evaluation.metrics import harmonic_mean
-from drike.research.evaluation.risk_control import exceeds
 from drike.stores.log import EditStore
 from drike.stores.opening import TENANT
 from drike.support.records import parse, read
+from drike.support.statistics import exceeds
 
 _SETTING = "placement"  # of a store
-REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
-_DEMONSTRATIONS = (2, 4, 16)
-PAIRS = FactPrompt(
-    "Pairs", "{}\n"
-)  # each query with its new object on a line: no word says what they are
-NEW_FACTS = FactPrompt(
-    "New facts", "New Fact: {}\n", "Prompt: "
-)  # the layout of demonstrations, without any of them
 CHAT_TOKENS = 64  # of an answer in a chat
 _FIRST = 4  # questions of each kind in the first round
 _BRIEF = 6  # words of an answer that is compared as a whole
@@ -74,50 +59,22 @@ class ChosenPlacement:
     )
 
 
-def placements(chat: bool) -> dict[str, Placement]:
-    """All that are compared, by name, for a model that chats, or that only completes."""
-    shown: dict[str, Editor] = {
-        f"demonstrations-{count}": demonstrating(count) for count in _DEMONSTRATIONS
-    }
-    if not chat:
-        alone: dict[str, Editor] = {
-            "new-fact": NEW_FACTS,
-            "question-answer": PAIRS,
-            "imagine": FactPrompt(),
-        }
-        return {name: AsPrompt(editor) for name, editor in (alone | shown).items()}
-    pairs = AsBlock(state=lambda edits: [f"Q: {edit.query} A: {edit.target_new}" for edit in edits])
-    blocks = {name: AsBlock(editor) for name, editor in shown.items()}
-    return {
-        "block": AsBlock(),
-        "question-answer": pairs,
-        "restated": Restating(AsBlock()),
-        **blocks,
-    }
-
-
-@cache
-def _pool() -> Pool:
-    rows = load(TINYFACTS).split(seed=0, train=0, test=0).demonstrations
-    return Pool(rows, load_encoder("hashing"), remembered=REMEMBERED)
-
-
-def demonstrating(count: int | None = None) -> Editor:
-    """Shows the nearest copies and updates of TinyFacts, `count` at most."""
-    return InContextEditor("Copies and updates", _pool(), copies_and_updates(_pool().roles, count))
-
-
 def save_choice(store: EditStore, choice: ChosenPlacement | None) -> None:
     """Give a store another placement; None for the usual one. Raises StoreError."""
     store.save_setting(_SETTING, json.dumps(asdict(choice)) if choice else "")
 
 
-def stored_choice(store: EditStore) -> ChosenPlacement | None:
-    """The choice of a store; None if it has none. Raises StoreError for one that cannot be read."""
+def stored_choice(
+    store: EditStore, names: Callable[[bool], Collection[str]]
+) -> ChosenPlacement | None:
+    """The choice of a store; None if it has none. Raises StoreError for one that cannot be read.
+
+    names: of the placements there are for a model that chats, or (False) that only completes.
+    """
     text = store.setting(_SETTING)
     try:
         choice = read(ChosenPlacement, parse(text)) if text else None
-        if choice and choice.placement not in placements(choice.chat):
+        if choice and choice.placement not in names(choice.chat):
             raise ValueError(f"{choice.placement} is unknown")
     except ValueError as problem:
         remedy = "choose again (drike edits tune), or go back to the usual one (--remove)"
@@ -281,7 +238,12 @@ def tune(tuning: Tuning) -> Iterator[Round]:
 def trial_of(name: str, kinds: Sequence[Kind], right: Sequence[bool], tokens: int) -> Trial:
     """What a placement has achieved. right: of each question. tokens: that it added to all."""
     rates = tuple(_rates(kinds, right).values())
-    return Trial(name, rates, len(right), tokens / len(right), float(harmonic_mean(rates)))
+    return Trial(name, rates, len(right), tokens / len(right), _harmonic_mean(rates))
+
+
+def _harmonic_mean(rates: Sequence[float]) -> float:
+    """S of these rates: 0 if one of them is 0."""
+    return 0.0 if 0 in rates else len(rates) / sum(1 / rate for rate in rates)
 
 
 def _rates(kinds: Sequence[Kind], right: Sequence[bool]) -> dict[Kind, float]:
@@ -307,7 +269,7 @@ def gain(
     the best one's rates, thus make each pair of answers a bet on how far that one leads in S.
     """
     rates, counts = _rates(kinds, best), Counter(kinds)
-    s = float(harmonic_mean(list(rates.values())))
+    s = _harmonic_mean(list(rates.values()))
     if not s:
         return 1.0
     weights = {

@@ -9,24 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Literal, TypeVar
+from typing import Literal
 
 from drike.answers.matching import ends_answer, ends_word, equals, first_line, matches
 from drike.edits.edit import Probe
-from drike.errors import ModelError, UsageError
-from drike.models.protocols import (
-    ANSWER_TOKENS,
-    MAX_REASONING_TOKENS,
-    Completion,
-    LanguageModel,
-    Request,
-    Score,
-    Turns,
-)
+from drike.errors import UsageError
+from drike.models.answers import WrittenAnswer, checked, model_input, write_answers
+from drike.models.protocols import ANSWER_TOKENS, LanguageModel, Request, Score
 from drike.prompts import Prompt
 
 RuleName = Literal["greedy", "generate", "likelihood"]
-Returned = TypeVar("Returned")
 
 
 @dataclass(frozen=True)
@@ -242,71 +234,3 @@ def is_right(verdict: Verdict) -> bool:
         problem = f"cannot judge answers without a distractor, such as {verdict.targets[0]!r}"
         raise UsageError(f"the rule {verdict.rule.name} {problem}: train by greedy or generate")
     return verdict.correct
-
-
-@dataclass(frozen=True)
-class WrittenAnswer:
-    """An answer that a model wrote, None if it was not asked to, and the reasoning before it."""
-
-    reasoning: str = ""  # up to and including the cue, even if the model did not write it
-    answer: str | None = None
-    reached_cue: bool = True
-    prompt_tokens: int | None = None
-
-
-def complete(
-    model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = ANSWER_TOKENS
-) -> list[str]:
-    """The model's answer to each prompt, in one line; if it is to reason first, what follows its last cue, or ""."""
-    return [written.answer or "" for written in write_answers(model, prompts, max_tokens)]
-
-
-def write_answers(
-    model: LanguageModel, prompts: Sequence[Prompt], tokens: int = ANSWER_TOKENS
-) -> list[WrittenAnswer]:
-    """What the model writes after each prompt: in one call, or two if only some prompts ask to reason first."""
-    written: dict[int, WrittenAnswer] = {}
-    for reasons in (False, True):
-        places = [i for i, prompt in enumerate(prompts) if (prompt.cue is not None) == reasons]
-        if not places:
-            continue
-        limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (tokens, "\n")
-        inputs = (model_input(model, prompts[i]) for i in places)
-        completions = model.generate(
-            [(*earlier, text) if earlier else text for text, earlier in inputs], limit, stop
-        )
-        completions = checked(f"{model.info.name}.generate", completions, Completion, len(places))
-        written |= {
-            i: _split(prompts[i].cue, completion)
-            for i, completion in zip(places, completions, strict=True)
-        }
-    return [written[i] for i in range(len(prompts))]
-
-
-def _split(cue: str | None, completion: Completion) -> WrittenAnswer:
-    if cue is None:
-        return WrittenAnswer(answer=completion.text, prompt_tokens=completion.prompt_tokens)
-    reasoning, reached, answer = completion.text.rpartition(cue)
-    if not reached:
-        return WrittenAnswer(f"{completion.text}\n{cue}", "", False, completion.prompt_tokens)
-    return WrittenAnswer(reasoning + cue, answer, True, completion.prompt_tokens)
-
-
-def model_input(model: LanguageModel, prompt: Prompt) -> tuple[str, Turns]:
-    """A prompt's text as the model takes it, and the turns before it: none if it takes conversations as one text."""
-    if not prompt.earlier:
-        return prompt.text, ()
-    return (prompt.text, prompt.earlier) if model.info.turns else (prompt.conversation, ())
-
-
-def checked(
-    called: str, answers: list[Returned], kind: type[Returned], count: int
-) -> list[Returned]:
-    """What was `called` returned, if its answers are of the right kind and number. Raises ModelError."""
-    if wrong := [type(answer).__name__ for answer in answers if not isinstance(answer, kind)]:
-        raise ModelError(f"{called} returned a {wrong[0]}: return drike.{kind.__name__}s")
-    if len(answers) != count:
-        raise ModelError(
-            f"{called} returned {len(answers)} answers to {count} prompts: return one for each"
-        )
-    return answers

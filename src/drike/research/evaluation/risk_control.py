@@ -6,9 +6,8 @@ A guarantee is about future edits, drawn like those of the calibration, and is c
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal, TypeVar
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from drike.edits.edit import ASPECTS_OF_S, Aspect
 from drike.errors import UsageError
+from drike.support.statistics import exceeds
 
 Setting = TypeVar("Setting")
 Counts = NDArray[
@@ -26,7 +26,6 @@ Counts = NDArray[
 Metric = Literal["esr", "pc", "rr"]
 
 METRICS: tuple[Metric, ...] = ("esr", "pc", "rr")  # of the columns of Counts
-_LARGEST_BET = 0.9  # share of the capital at risk; at 1 a single wrong answer would lose everything
 
 
 @dataclass(frozen=True)
@@ -150,37 +149,3 @@ def rates(
         raise ValueError(f"an edit has {largest:g} probes for {metric}, more than {max_probes}")
     values: Counts = level + (right[:, i] - level * probes[:, i]) / (max_probes or largest)
     return values
-
-
-def exceeds(values: Sequence[float] | Counts, level: float, confidence: float = 0.95) -> bool:
-    """Test, at this confidence, whether the expectation of independent values in [0, 1] is above `level`.
-
-    Testing by betting against "it is at most `level`": capital K starts at 1 and is multiplied by 1 + b (x - level) for
-    each value x, with a bet b in [0, 1 / level) that depends on earlier values only. If the expectation is at most
-    `level`, K reaches 1 / (1 - confidence) with probability 1 - confidence at most (Waudby-Smith and Ramdas, arXiv
-    2010.09686; Ville). Bets are sized to reach that capital by the last value (arXiv 2505.22422), so that few suffice.
-    As K may end below a goal that it once reached, the mean of the values must be above `level` too: no guarantee is
-    given that the answers themselves contradict.
-    """
-    if not len(values) or math.fsum(values) / len(values) <= level:
-        return False
-    goal, log_capital = (
-        -math.log(1 - confidence),
-        0.0,
-    )  # in logarithms, as thousands of losses underflow
-    seen, total, spread = (
-        1,
-        level,
-        level * (1 - level),
-    )  # as if one value had been seen, with the spread of yes or no
-    # In an order that knows nothing of the values: an easy batch that was given first would otherwise pay for all. The
-    # first n of more values keep their order. The seed is no option: with several tried no certificate would hold.
-    order = np.random.default_rng(0).random(len(values)).argsort()
-    for i, x in enumerate(float(values[j]) for j in order):
-        bet = math.sqrt(2 * (goal - log_capital) * seen / (spread * (len(values) - i)))
-        log_capital += math.log1p(min(bet, _LARGEST_BET / level) * (x - level))
-        if log_capital >= goal:
-            return True
-        seen, total = seen + 1, total + x
-        spread += (x - total / seen) ** 2
-    return False

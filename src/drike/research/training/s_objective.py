@@ -26,9 +26,9 @@ from drike.research.evaluation.risk_control import (
     Counts,
     Guarantee,
     calibrate,
-    exceeds,
     lower_bound,
 )
+from drike.support.statistics import exceeds
 
 _FURTHER = (Aspect.ALIAS, Aspect.SAME_SUBJECT)
 SHIFTS = tuple(np.arange(-8, 8.25, 0.25).tolist())  # of the logit that an edit applies
