@@ -1,7 +1,8 @@
-"""A benchmark's page in docs/results/: what it measures, then one section for each command, each with its tables.
+"""A benchmark's page in benchmarks/notes/: its findings, what it measures, then a section of tables for each command.
 
-`--write` measures and replaces the section of this command; the other sections stay, and so do notes written by hand
-below the marker. So a page of an earlier version and one of today differ only where figures do.
+`--write` measures and replaces the section of this command; the other sections stay, and so do the findings and the
+notes written by hand, each beyond its marker. So a page of an earlier version and one of today differ only where
+figures do.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from drike.support.files import write_text
 from drike.support.table import Cell, Table, as_markdown
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+NOTES = Path(__file__).parents[1] / "notes"
+FINDINGS = "<!-- Findings by hand: `--write` keeps what stands above this line. -->"
 MARKER = "<!-- Notes by hand: `--write` keeps what stands below this line. -->"
 WIDTH = 120
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT")  # variables that change figures
@@ -31,22 +33,30 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT")  # variables that chang
 
 @dataclass(frozen=True)
 class Page:
-    """A page as text: what precedes the first section, the body of each section by its command, and notes."""
+    """A page as text: its head, the body of each section by its command, notes, and the findings below the title."""
 
     head: str
     sections: dict[str, str] = field(default_factory=dict)
     notes: str = ""
+    findings: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Page:
         """Read what `str` wrote."""
+        findings = ""
+        if f"\n{FINDINGS}\n" in text:
+            above, _, text = text.partition(f"\n{FINDINGS}\n")
+            title, _, findings = above.partition("\n")
+            text = f"{title}\n{text}"
         measured, _, notes = text.partition(f"\n{MARKER}\n")
         head, *sections = re.split(r"^## `(.*)`\n", measured, flags=re.MULTILINE)
         bodies = dict(zip(sections[::2], map(str.strip, sections[1::2]), strict=True))
-        return cls(head.strip(), bodies, notes.strip())
+        return cls(head.strip(), bodies, notes.strip(), findings.strip())
 
     def __str__(self) -> str:
-        measured = [self.head, *(f"## `{command}`\n\n{body}" for command, body in self.sections.items())]
+        title, _, described = self.head.partition("\n\n")
+        head = [title, self.findings, FINDINGS, described] if self.findings else [self.head]
+        measured = [*head, *(f"## `{command}`\n\n{body}" for command, body in self.sections.items())]
         return "\n\n".join([*measured, MARKER, *filter(None, [self.notes])]) + "\n"
 
 
@@ -65,9 +75,7 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
 def parser(doc: str) -> argparse.ArgumentParser:
     """A parser with the options of `measured`, to which a benchmark adds its own."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument(
-        "--write", action="store_true", help=f"also write the page in {RESULTS.parent.name}/{RESULTS.name}/"
-    )
+    made.add_argument("--write", action="store_true", help=f"also write the page in {NOTES.parent.name}/{NOTES.name}/")
     made.add_argument("--out", type=Path, metavar="FILE", help="write the page to this file instead")
     return made
 
@@ -76,7 +84,7 @@ def parser(doc: str) -> argparse.ArgumentParser:
 def measured(options: argparse.Namespace, title: str, doc: str) -> Iterator[None]:
     """Take what is printed as the tables of this command; with --write or --out, put them on the benchmark's page."""
     script = Path(sys.argv[0])
-    target = options.out or (RESULTS / f"{script.stem}.md" if options.write else None)
+    target = options.out or (NOTES / f"{script.stem}.md" if options.write else None)
     if target is None:
         yield
         return
@@ -85,7 +93,8 @@ def measured(options: argparse.Namespace, title: str, doc: str) -> Iterator[None
         yield
     page = Page.parse(target.read_text("utf-8")) if target.exists() else Page("")
     section = {command_of(script, sys.argv[1:]): section_of(printed.getvalue())}
-    write_text(target, str(Page(head(title, doc), page.sections | section, page.notes)))
+    written = replace(page, head=head(title, doc), sections=page.sections | section)
+    write_text(target, str(written))
     print(f"wrote {target.name}", file=sys.stderr)
 
 

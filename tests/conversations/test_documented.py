@@ -1,4 +1,4 @@
-"""The table of docs/serving.md that shows where an edit goes."""
+"""The table of docs/reference/gateway.md that shows where an edit goes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drike.serving.requests import APIS, read_request
 from tests.worlds.dialogues import follower
 from tests.worlds.gateways import FewShots
 
-DOCS = Path(__file__).parents[2] / "docs" / "serving.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "gateway.md"
 ROWS = re.findall(r"^\| (`/v1\S+`|the same.*?) \| `(\{.*?\})` \| `(\{.*\})` \|$", DOCS.read_text("utf-8"), re.MULTILINE)
 BLOCK = re.compile(r'<corrected-facts id=\\"(\w+)\\">.*?- The capital of Peru is Oslo.*?</corrected-facts id=\\"\1\\">')
 PATHS = [next(name.strip("`") for name, *_ in ROWS[i::-1] if name.startswith("`")) for i in range(len(ROWS))]

@@ -1,4 +1,5 @@
-"""The documentation is true to the code: quoted commands exist, pages of results are their benchmarks', lines wrap."""
+"""What a reader of the documentation depends on: commands exist and run as typed, links lead somewhere, notes can be
+written again by their benchmarks, lines wrap."""
 
 from __future__ import annotations
 
@@ -19,10 +20,11 @@ from lib import pages
 from tests.worlds.commands import run
 
 ROOT = Path(__file__).parents[2]
-# The log quotes commands of earlier versions.
-RESULTS = sorted(ROOT.glob("docs/results/*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")), *RESULTS]
-PAGES = [page for page in PAGES if page.name != "log.md"]
+NOTES = sorted(ROOT.glob("benchmarks/notes/*.md"))
+MEASURED = [page for page in NOTES if (ROOT / f"benchmarks/{page.stem}.py").exists()]
+LOG = ROOT / "benchmarks/notes/log.md"  # it quotes commands and pages of earlier versions
+EVERY = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("recipes/*.md")), *sorted(ROOT.glob("docs/**/*.md")), *NOTES]
+PAGES = [page for page in EVERY if page not in (LOG, ROOT / "CHANGELOG.md")]
 BLOCK = re.compile(r"^```.*?^```|(?:^ {4}.*\n?)+", re.DOTALL | re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 WIDTH = 120
@@ -106,8 +108,8 @@ def test_commands_are_extracted_from_the_pages() -> None:
     assert programs.count("drike") > 20 and programs.count("python") > 8 and "make" in programs and "sh" in programs
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
-def test_a_page_of_results_is_one_that_its_benchmark_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.stem)
+def test_a_page_of_notes_is_one_that_its_benchmark_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = path.read_text("utf-8")
     page, benchmark = pages.Page.parse(text), importlib.import_module(f"benchmarks.{path.stem}")
     assert str(page) == text
@@ -122,6 +124,7 @@ def test_writing_a_section_keeps_the_others_and_the_notes(tmp_path: Path, monkey
         pages.head("Speed", "How fast.\n\n    python benchmarks/speed.py\n"),
         {"python benchmarks/speed.py": "old"},
         "* why",
+        "* fast",
     )
     target.write_text(str(page), "utf-8")
     for name in pages.THREADS:
@@ -133,13 +136,11 @@ def test_writing_a_section_keeps_the_others_and_the_notes(tmp_path: Path, monkey
     written = pages.Page.parse(target.read_text("utf-8"))
     assert list(written.sections) == ["python benchmarks/speed.py", "python benchmarks/speed.py --size 2"]
     assert "1 ms" in written.sections["python benchmarks/speed.py"] and "old" not in str(written)
-    assert written.notes == "* why" and written.head == "# Speed\n\nHow fast."
+    assert (written.notes, written.findings) == ("* why", "* fast") and written.head == "# Speed\n\nHow fast."
     assert max(map(len, str(written).splitlines())) <= WIDTH
 
 
-@pytest.mark.parametrize(
-    "path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda path: str(path.relative_to(ROOT))
-)
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: str(path.relative_to(ROOT)))
 def test_lines_wrap_at_120_characters(path: Path) -> None:
     """Except in tables, blocks of code, images, and headings that hold a command."""
     text = FENCED.sub("", path.read_text("utf-8"))
@@ -155,11 +156,12 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_to_headings_lead_somewhere(path: Path) -> None:
-    links = re.findall(r"\]\(([^)#:\s]*)#([^)]+)\)", path.read_text("utf-8"))
-    broken = [(page, anchor) for page, anchor in links if anchor not in anchors((path.parent / page) if page else path)]
-    assert not broken
+@pytest.mark.parametrize("path", [*PAGES, LOG], ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", path.read_text("utf-8"))
+    inner = [(path.parent / page if page else path, anchor) for page, anchor in links if "://" not in page]
+    assert [str(page) for page, _ in inner if not page.exists()] == []
+    assert [(page.name, anchor) for page, anchor in inner if anchor and anchor not in anchors(page)] == []
 
 
 # What makes a documented sequence tiny; the model and data are those that need no network.
@@ -168,7 +170,9 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/black-box.md", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "page", ["README.md", pytest.param("docs/how-to/use-a-model-behind-an-api.md", marks=pytest.mark.slow)]
+)
 def test_the_documented_way_from_training_to_a_report_works_as_typed(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,7 +45,7 @@ def test_the_example_fits_together() -> None:
         inside.remove(words[words.index("--admin-port") + 1])
     assert inside == {"8800"}
     assert SERVICES["gateway-1"]["build"] == {"context": "..", "args": {"DRIKE_EXTRAS": "encoder,postgres"}}
-    told = (ROOT / "docs" / "serving.md").read_text()
+    told = (ROOT / "docs" / "how-to" / "operate-the-gateway.md").read_text()
     assert f"gateway-1 keys add --role admin --store {STORE}" in told
 
 

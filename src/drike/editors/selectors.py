@@ -1,6 +1,7 @@
 """Which demonstrations a query is shown: a ranking of the retains, cut by a budget (paper, section 4.3), or a mix.
 
-A mix says how many demonstrations of each role are shown; a policy may choose one for every query (docs/method.md).
+A mix says how many demonstrations of each role are shown; a policy may choose one for every query
+(docs/design/method.md).
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ from drike.errors import UsageError
 _FORMAT = "blocks of 'relation: NAME', 'answer: KIND' and wordings with {} for the subject, with blank lines between"
 _WORDING = re.compile(r"(?:([a-z]{2}): )?(.*\{\}.*)")
 MOST = 512  # wordings that stand for a store: those that most of its edits have
-# Chosen on public data (docs/results/gate.md): what a cosine is multiplied by, of relations and of wordings; the cosine
-# of a relation which no wording has; how fast a wording's claim to a question falls with the distance; how many edits
-# show as much as the words do.
+# Chosen on public data (benchmarks/notes/gate.md): what a cosine is multiplied by, of relations and of wordings; the
+# cosine of a relation which no wording has; how fast a wording's claim to a question falls with the distance; how many
+# edits show as much as the words do.
 _OF_RELATIONS, _OF_WORDINGS, _UNKNOWN, _NEAR, _FEW = 25.0, 10.0, 0.5, 0.1, 2.0
 
 _FOLDER = resources.files("drike.gates") / "relations"
