@@ -113,6 +113,7 @@ def test_a_page_of_notes_is_one_that_its_benchmark_writes(path: Path, monkeypatc
     text = path.read_text("utf-8")
     page, benchmark = pages.Page.parse(text), importlib.import_module(f"benchmarks.{path.stem}")
     assert str(page) == text
+    assert page.findings, "say what was found, in two or three sentences below the title"
     assert page.head == pages.head(benchmark.TITLE, benchmark.__doc__)
     assert page.sections and all(f"python benchmarks/{path.name[:-3]}.py" in command for command in page.sections)
     check_script([f"benchmarks/{path.stem}.py", "--write"], monkeypatch)
