@@ -167,18 +167,20 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 # What makes a documented sequence tiny; the model and data are those that need no network.
 TINY = {
-    "train": ("--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1"),
+    "train": ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1"),
 }
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", pytest.param("docs/how-to/use-a-model-behind-an-api.md", marks=pytest.mark.slow)]
+    "page",
+    ["README.md", "docs/tutorial.md", pytest.param("docs/how-to/use-a-model-behind-an-api.md", marks=pytest.mark.slow)],
 )
 def test_the_documented_way_from_training_to_a_report_works_as_typed(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [block] = [block for block in BLOCK.findall((ROOT / page).read_text("utf-8")) if "drike train " in block]
-    lines = [shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("drike ")]
+    typed = [line.removeprefix("$ ") for line in block.splitlines()]
+    lines = [shlex.split(line, comments=True) for line in typed if line.startswith("drike ")]
     monkeypatch.chdir(tmp_path)
     for _, command, *words in lines:
         for option, replaced in (("--model", ["--model", "reader"]), ("--data", [])):
