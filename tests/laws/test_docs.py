@@ -4,6 +4,7 @@ written again by their benchmarks, lines wrap."""
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import re
 import shlex
@@ -15,9 +16,10 @@ from typing import Any
 import pytest
 import typer
 
+import drike
 from drike.cli import app
 from lib import pages
-from tests.worlds.commands import run
+from tests.worlds.commands import commands, run
 
 ROOT = Path(__file__).parents[2]
 NOTES = sorted(ROOT.glob("benchmarks/notes/*.md"))
@@ -163,6 +165,32 @@ def test_links_lead_somewhere(path: Path) -> None:
     inner = [(path.parent / page if page else path, anchor) for page, anchor in links if "://" not in page]
     assert [str(page) for page, _ in inner if not page.exists()] == []
     assert [(page.name, anchor) for page, anchor in inner if anchor and anchor not in anchors(page)] == []
+
+
+def test_options_named_in_the_docs_exist() -> None:
+    options = [option for command in commands().values() for option in getattr(command, "params", ())]
+    known = {name for option in options for name in (*option.opts, *option.secondary_opts)} | {"--help"}
+    docs = [page for page in PAGES if page not in NOTES and page.name != "CONTRIBUTING.md"]
+    named = {(page.name, name) for page in docs for name in re.findall(r"`(--[a-z-]+)", page.read_text("utf-8"))}
+    assert len(named) > 50
+    assert {(page, name) for page, name in named if name not in known} == set()
+
+
+PROGRAMS = {
+    page: re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE) for page in PAGES
+}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if PROGRAMS[page]], ids=lambda path: path.stem)
+def test_python_in_the_docs_uses_names_that_exist(page: Path) -> None:
+    """But for the adapters, whose modules need the frameworks."""
+    for node in (node for program in PROGRAMS[page] for node in ast.walk(ast.parse(program))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "drike":
+            if not str(node.module).startswith("drike.adapters."):
+                module = importlib.import_module(str(node.module))
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "drike":
+            assert node.attr in drike.__all__
 
 
 # What makes a documented sequence tiny; the model and data are those that need no network.
