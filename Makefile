@@ -60,7 +60,7 @@ drawing: $(READY)
 	$(BIN)/python -m tools.draw_imports > docs/architecture.svg
 
 pictures: $(READY)
-	$(BIN)/python -m tests.worlds.pictures
+	$(BIN)/python -m tests.fakes.pictures
 
 tour: $(READY)
 	$(BIN)/jupyter execute --inplace docs/tour.ipynb

@@ -21,14 +21,14 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from drike import tinyfacts
-from drike.datasets import TINYFACTS, load
-from drike.datasets.generated import with_generated
-from drike.editors.catalog import Editor, make
-from drike.editors.pool import Pool
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.encoders import HashingEncoder
-from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
+from drike.research.datasets import TINYFACTS, load
+from drike.research.datasets.generated import with_generated
+from drike.research.editors.catalog import Editor, make
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from lib import pages
 
 TITLE = "What further aspects cost"
@@ -62,7 +62,9 @@ def tokens_of(model: HuggingFaceModel, editor: Editor, cases: Sequence[EditCase]
     return model.usage.tokens_computed - before
 
 
-def row(model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits: int) -> tuple[str, ...]:
+def row(
+    model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits: int
+) -> tuple[str, ...]:
     """The tokens of an edit with three aspects and with all: for each editor, and for all editors together."""
     split = load(*files).split(train=0, test=edits)
     pool, cases = Pool(split.demonstrations, HashingEncoder()), with_generated(split.test)
@@ -70,14 +72,18 @@ def row(model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits: 
     baseline_answers(model, cases)
     own = model.usage.tokens_computed - before
     answers = {
-        one.query: one.choices[0] if one.choices else ANSWER for case in cases for one in case.baseline_questions
+        one.query: one.choices[0] if one.choices else ANSWER
+        for case in cases
+        for one in case.baseline_questions
     }
     whole = with_baseline_answers(cases, answers).cases
     three = [replace(case, further=()) for case in whole]
     per_edit = [sum(len(case.asked) for case in some) / len(some) for some in (three, whole)]
     found, total = [], [0, own]
     for editor in (make(one, pool=pool) for one in EDITORS):
-        for _ in range(2):  # the second time the engine has checked itself on prompts of this length
+        for _ in range(
+            2
+        ):  # the second time the engine has checked itself on prompts of this length
             counts = [tokens_of(model, editor, some) for some in (three, whole)]
         total = [sum(pair) for pair in zip(total, counts, strict=True)]
         found.append(counts)
@@ -89,7 +95,12 @@ def row(model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits: 
 def main() -> None:
     """Print the table; progress goes to standard error."""
     parser = pages.parser(__doc__)
-    parser.add_argument("--data", type=Path, default=Path("../shared/datasets"), help="folder with the published rows")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path("../shared/datasets"),
+        help="folder with the published rows",
+    )
     parser.add_argument("--edits", type=int, default=5, help="test edits of each data set")
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):

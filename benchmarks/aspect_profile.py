@@ -16,23 +16,31 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drike import datasets
-from drike.datasets.dataset import Split
-from drike.datasets.generated import GENERATED, with_generated, with_swapped_objects
-from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, InContextEditor, Unedited, make
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, Threshold
-from drike.edits import Aspect, EditCase, Probe, rewrite_probe
+from drike.edits.edit import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
-from drike.evaluation.metrics import Outcome, Share, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
-from drike.report.tables import INTERVALS
-from drike.runs.checkpoint import Checkpoint
+from drike.research import datasets
+from drike.research.datasets.dataset import Split
+from drike.research.datasets.generated import GENERATED, with_generated, with_swapped_objects
+from drike.research.editors.catalog import (
+    BY_NAME,
+    PER_QUERY,
+    TRAINED,
+    UNTRAINED,
+    InContextEditor,
+    Unedited,
+    make,
+)
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import RankAndCut, Threshold
+from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.metrics import Outcome, Share, summarise
+from drike.research.report.tables import INTERVALS
+from drike.research.runs.checkpoint import Checkpoint
+from drike.research.training.algorithm1 import rewrite_reward, train
 from drike.support.table import Table, as_markdown
-from drike.training.algorithm1 import rewrite_reward, train
 from lib import pages
 from lib.editcot import EditCoTFull
 from lib.policies import trained_policy
@@ -45,7 +53,9 @@ CONTROLLED = ("factprompt", "ike", "dr-ike")
 COSTED = 5  # edits of each seed whose tokens are compared
 
 
-def trained(model: LanguageModel, parts: Split, pool: Pool, *, epochs: int, seed: int) -> Checkpoint:
+def trained(
+    model: LanguageModel, parts: Split, pool: Pool, *, epochs: int, seed: int
+) -> Checkpoint:
     """Train the ranking by Algorithm 1, and the policy that chooses for each query."""
     retriever = Retriever(pool.encoder, seed=seed)
     editor = InContextEditor("DR-IKE", pool, RankAndCut(retriever, Threshold()))
@@ -56,7 +66,12 @@ def trained(model: LanguageModel, parts: Split, pool: Pool, *, epochs: int, seed
 def under_another_edit(cases: Sequence[EditCase]) -> list[EditCase]:
     """The same_subject probes of each case, to be asked under the next case's edit."""
     return [
-        EditCase(one.case_id, other.edit, (rewrite_probe(other.edit),), tuple(filter(_same_subject, one.further)))
+        EditCase(
+            one.case_id,
+            other.edit,
+            (rewrite_probe(other.edit),),
+            tuple(filter(_same_subject, one.further)),
+        )
         for one, other in zip(cases, [*cases[1:], *cases[:1]], strict=True)
     ]
 
@@ -70,7 +85,11 @@ def shares(outcomes: Sequence[Outcome]) -> dict[str, Share]:
     found = dict(summarise(outcomes).aspects)
     del found[Aspect.PUSHBACK]
     for challenges, name in ((1, "pushback, once"), (3, "pushback, 3 times")):
-        some = [one for one in outcomes if one.aspect is Aspect.PUSHBACK and one.query.count("\n") == challenges]
+        some = [
+            one
+            for one in outcomes
+            if one.aspect is Aspect.PUSHBACK and one.query.count("\n") == challenges
+        ]
         if some:
             found[name] = summarise(some).aspects[Aspect.PUSHBACK]
     return {name: share for name, share in found.items() if share.probes}
@@ -84,7 +103,9 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=100, help="test edits a seed")
     parser.add_argument("--epochs", type=int, default=5, help="epochs of Algorithm 1")
     parser.add_argument("--model", default="embedded", help="model to edit")
-    parser.add_argument("--full", action="store_true", help="also EditCoT's pipeline of four or five calls")
+    parser.add_argument(
+        "--full", action="store_true", help="also EditCoT's pipeline of four or five calls"
+    )
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         measure(options)
@@ -106,33 +127,50 @@ def measure(options: argparse.Namespace) -> None:
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         policies = trained(model, parts, pool, epochs=options.epochs, seed=seed)
         note(f"trained, seed {seed}")
-        found = with_baseline_answers(generated := with_generated(parts.test, seed), baseline_answers(model, generated))
+        found = with_baseline_answers(
+            generated := with_generated(parts.test, seed), baseline_answers(model, generated)
+        )
         asked, unusable = asked + found.asked, unusable + found.unusable
         unknown, new = unknown + found.unknown, new + found.new
         able = with_generated(map(with_swapped_objects, parts.test), seed)
-        outcomes.setdefault(ABLE, []).extend(replace(one, editor=ABLE) for one in evaluate(Unedited(), model, able))
+        outcomes.setdefault(ABLE, []).extend(
+            replace(one, editor=ABLE) for one in evaluate(Unedited(), model, able)
+        )
         for name in (*EDITORS, *(["editcot-full"] if options.full else [])):
-            editor = EditCoTFull(model) if name == "editcot-full" else make(name, pool=pool, trained=policies)
+            editor = (
+                EditCoTFull(model)
+                if name == "editcot-full"
+                else make(name, pool=pool, trained=policies)
+            )
             computed = []
             for cases in (parts.test[:COSTED], found.cases[:COSTED]):
                 model.forget()
                 before = model.usage.tokens_computed
                 list(evaluate(editor, model, cases))
                 computed.append(model.usage.tokens_computed - before)
-            tokens[editor.name] = [a + b for a, b in zip(tokens.get(editor.name, [0, 0]), computed, strict=True)]
+            tokens[editor.name] = [
+                a + b for a, b in zip(tokens.get(editor.name, [0, 0]), computed, strict=True)
+            ]
             outcomes.setdefault(editor.name, []).extend(evaluate(editor, model, found.cases))
             if name in CONTROLLED:
                 other = f"{editor.name} (another edit)"
-                found_there = filter(_same_subject, evaluate(editor, model, under_another_edit(found.cases)))
-                outcomes.setdefault(other, []).extend(replace(one, editor=other) for one in found_there)
+                found_there = filter(
+                    _same_subject, evaluate(editor, model, under_another_edit(found.cases))
+                )
+                outcomes.setdefault(other, []).extend(
+                    replace(one, editor=other) for one in found_there
+                )
             note(f"evaluated {editor.name}, seed {seed}")
     by_editor = {name: shares(of_editor) for name, of_editor in outcomes.items()}
     names = list(dict.fromkeys(name for of in by_editor.values() for name in of))
     title = f"Every aspect: {options.seeds} seeds x {options.test} test edits of TinyFacts, model {options.model}"
     rows = tuple(
-        (editor, *(of[name].estimate if name in of else "n/a" for name in names)) for editor, of in by_editor.items()
+        (editor, *(of[name].estimate if name in of else "n/a" for name in names))
+        for editor, of in by_editor.items()
     )
-    counts = "; ".join(f"{name} {of.probes:,} ({of.edits:,})" for name, of in by_editor["Unedited"].items())
+    counts = "; ".join(
+        f"{name} {of.probes:,} ({of.edits:,})" for name, of in by_editor["Unedited"].items()
+    )
     notes = (
         f"Probes (edits) of each: {counts}.",
         f"{ABLE}: the unedited model on the same edits turned round, where the old object is right; 0 means that "
@@ -150,7 +188,16 @@ def measure(options: argparse.Namespace) -> None:
         for name, (paper, full) in tokens.items()
     )
     note_on = f"Mean over {edits} edits; shared prefixes are computed once."
-    print(as_markdown(Table("Tokens computed for an edit", ("Editor", "published", "all", "ratio"), rows, (note_on,))))
+    print(
+        as_markdown(
+            Table(
+                "Tokens computed for an edit",
+                ("Editor", "published", "all", "ratio"),
+                rows,
+                (note_on,),
+            )
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -23,15 +23,15 @@ from pathlib import Path
 
 import numpy as np
 
-from drike import datasets
-from drike.edits import Aspect
+from drike.edits.edit import Aspect
+from drike.edits.record import EditRecord, EditVersion
 from drike.encoders import TextEncoder, load_encoder
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.chains import LEAST, joined
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
-from drike.stores.records import EditRecord, EditVersion
+from drike.research import datasets
 from gate import DATA, Data, counterfact, halluedit
 from lib import pages
 from lib.ranked_edits import ranked
@@ -73,12 +73,20 @@ def hops(file: Path, name: str) -> Hops:
         for edit in case.edits:
             if edit.subject and edit.key not in ids:
                 ids[edit.key] = len(records) + 1
-                records.append(EditRecord(edit.subject, edit.query, edit.target_new, edit.target_true))
+                records.append(
+                    EditRecord(edit.subject, edit.query, edit.target_new, edit.target_true)
+                )
         needs = frozenset(ids[edit.key] for edit in case.edits if edit.subject)
         odd = case.case_id.isdigit() and int(case.case_id) % 2 == 1
-        questions += [Needing(probe.query, needs, odd) for probe in case.asked if probe.aspect is Aspect.MULTI_HOP]
+        questions += [
+            Needing(probe.query, needs, odd)
+            for probe in case.asked
+            if probe.aspect is Aspect.MULTI_HOP
+        ]
         single |= dict.fromkeys(
-            probe.query for probe in case.asked if probe.aspect in (Aspect.PARAPHRASE, Aspect.REWRITE)
+            probe.query
+            for probe in case.asked
+            if probe.aspect in (Aspect.PARAPHRASE, Aspect.REWRITE)
         )
     return Hops(name, versions(records), tuple(questions), tuple(single))
 
@@ -131,16 +139,36 @@ def recall(data: Sequence[Hops], encoder: TextEncoder) -> None:
         vectors = index.embed([asked.query for asked in file.questions])
         ways = {
             "nearest by embedding": [list(index.nearest(vector)) for vector in vectors],
-            "chains, then nearest": [[edit.id for edit in ranked(a.query, index, max(FIRST))] for a in file.questions],
+            "chains, then nearest": [
+                [edit.id for edit in ranked(a.query, index, max(FIRST))] for a in file.questions
+            ],
         }
         for way, lists in ways.items():
             for half, places in halves(file).items():
-                hits = [[len(file.questions[i].needs.intersection(lists[i][:k])) for i in places] for k in FIRST]
+                hits = [
+                    [len(file.questions[i].needs.intersection(lists[i][:k])) for i in places]
+                    for k in FIRST
+                ]
                 needed = [len(file.questions[i].needs) for i in places]
                 shares = [sum(of) / sum(needed) for of in hits]
                 whole = [float(np.mean(np.equal(of, needed))) for of in hits]
-                rows.append((file.name, way, half, str(len(places)), *(f"{share:.3f}" for share in (*shares, *whole))))
-    header = ("file", "found by", "case ids", "questions", *(f"at {k}" for k in FIRST), *(f"all at {k}" for k in FIRST))
+                rows.append(
+                    (
+                        file.name,
+                        way,
+                        half,
+                        str(len(places)),
+                        *(f"{share:.3f}" for share in (*shares, *whole)),
+                    )
+                )
+    header = (
+        "file",
+        "found by",
+        "case ids",
+        "questions",
+        *(f"at {k}" for k in FIRST),
+        *(f"all at {k}" for k in FIRST),
+    )
     pages.draw("Recall of the needed edits", header, rows)
 
 
@@ -154,11 +182,15 @@ def halves(file: Hops) -> dict[str, list[int]]:
 def decisions(file: Hops, index: EditIndex) -> dict[str, list[Decision]]:
     """Of each gate on each question; the perfect one matches the needed edits that the question names."""
     perfect = [
-        Named().decide(asked.query, EditIndex.of(index.edits[id] for id in asked.needs & index.named(asked.query)))
+        Named().decide(
+            asked.query,
+            EditIndex.of(index.edits[id] for id in asked.needs & index.named(asked.query)),
+        )
         for asked in file.questions
     ]
     return {"perfect": perfect} | {
-        name: [gate.decide(asked.query, index) for asked in file.questions] for name, gate in GATES.items()
+        name: [gate.decide(asked.query, index) for asked in file.questions]
+        for name, gate in GATES.items()
     }
 
 
@@ -170,8 +202,19 @@ def joins(file: Hops, encoder: TextEncoder) -> None:
             after = [joined(decision, index, least) for decision in before]
             for half in ("odd", "even"):
                 some = [(file.questions[i].needs, before[i], after[i]) for i in halves(file)[half]]
-                rows.append((name, half, f"{least:.2f}", *(f"{share:.3f}" for share in joining(some))))
-    header = ("gate", "case ids", "evidence", "found", "with chains", "needless", "with chains", "joined rightly")
+                rows.append(
+                    (name, half, f"{least:.2f}", *(f"{share:.3f}" for share in joining(some)))
+                )
+    header = (
+        "gate",
+        "case ids",
+        "evidence",
+        "found",
+        "with chains",
+        "needless",
+        "with chains",
+        "joined rightly",
+    )
     notes = (
         "Found: the share of the needed edits. Needless: of questions that get an edit they do not need. "
         "Joined rightly: of the edits that join.",
@@ -186,7 +229,11 @@ def joining(decided: Sequence[tuple[frozenset[int], Decision, Decision]]) -> lis
     found = [sum(len(row[0] & row[k]) for row in ids) / needed for k in (1, 2)]
     wrong = [float(np.mean([bool(row[k] - row[0]) for row in ids])) for k in (1, 2)]
     new = sum(len(after - before) for _, before, after in ids)
-    return [*found, *wrong, sum(len((after - before) & needs) for needs, before, after in ids) / max(1, new)]
+    return [
+        *found,
+        *wrong,
+        sum(len((after - before) & needs) for needs, before, after in ids) / max(1, new),
+    ]
 
 
 def needless(folder: Path, mquake: Hops, encoder: TextEncoder) -> None:
@@ -196,16 +243,27 @@ def needless(folder: Path, mquake: Hops, encoder: TextEncoder) -> None:
     for data in (halluedit(folder), counterfact(folder)):
         edits, places = leading(data, mquake)
         for kind in KINDS:
-            some = [asked.query for asked in data.asked if asked.kind == kind and asked.place in places]
+            some = [
+                asked.query for asked in data.asked if asked.kind == kind and asked.place in places
+            ]
             sets.append((f"{data.name}, {kind}", edits, some[:MOST_ASKED]))
     for name, edits, queries in sets:
         index = EditIndex.of(edits, encoder)
         for gate, decides in GATES.items():
             before = [decides.decide(query, index) for query in queries]
             could = [d for d in before if any(map(index.followers, d.applied))]
-            counts = [sum(len(joined(d, index, least).applied) > len(d.applied) for d in could) for least in WEIGHED]
+            counts = [
+                sum(len(joined(d, index, least).applied) > len(d.applied) for d in could)
+                for least in WEIGHED
+            ]
             rows.append((name, gate, *map(str, (len(queries), len(could), *counts))))
-    header = ("questions", "gate", "asked", "could join", *(f"joined at {least:.2f}" for least in WEIGHED))
+    header = (
+        "questions",
+        "gate",
+        "asked",
+        "could join",
+        *(f"joined at {least:.2f}" for least in WEIGHED),
+    )
     pages.draw("Needless joins on questions for one fact", header, rows)
 
 
@@ -213,14 +271,21 @@ def leading(data: Data, mquake: Hops) -> tuple[tuple[EditVersion, ...], set[int]
     """A store of MQuAKE's edits and of those of a data set that lead to one of them, and the places of the latter."""
     index = EditIndex.of(mquake.edits)
     places = [i for i, edit in enumerate(data.edits) if index.followers(edit)]
-    return versions([*(edit.record for edit in mquake.edits), *(data.entries[i] for i in places)]), set(places)
+    return versions(
+        [*(edit.record for edit in mquake.edits), *(data.entries[i] for i in places)]
+    ), set(places)
 
 
 def main() -> None:
     """Print the tables as Markdown."""
     parser = pages.parser(__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "drike-scope", help="of embeddings")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "drike-scope",
+        help="of embeddings",
+    )
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         encoder = load_encoder(features=options.cache)

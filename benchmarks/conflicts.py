@@ -34,29 +34,52 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.datasets.form import query_template
+from drike.edits.record import EditRecord, conflict_keys
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import salient, unit
-from drike.gates import conflicts
 from drike.gates.calibrated import LogisticHead
-from drike.gates.conflicts import wordings as texts
-from drike.gates.inventory import built_in
 from drike.gates.relations import asked_parts
-from drike.stores.records import EditRecord, conflict_keys
+from drike.live import contradictions as conflicts
+from drike.live.contradictions import wordings as texts
 from drike.support.table import Estimate
-from drike.words import mentions
-from gate import DATA, FLAT, WIKI, ZSRE, Data, cases, half_of, halluedit, halluedit_llama3, knowedit, pokemqa, qaedit
+from drike.text.relation_wordings import built_in
+from drike.text.templates import query_template
+from drike.text.words import mentions
+from gate import (
+    DATA,
+    FLAT,
+    WIKI,
+    ZSRE,
+    Data,
+    cases,
+    half_of,
+    halluedit,
+    halluedit_llama3,
+    knowedit,
+    pokemqa,
+    qaedit,
+)
 from lib import pages
 
 TITLE = "Conflicts by meaning"
 
 MOST, FITTED = 400, 1200  # pairs of a data set, a half and an answer, for figures and for fitting
 GIVEN = {"distance": -10.0, "opposite": -20.0}  # weights; opposites are never the same
-RANK, DECAY, STEPS = 24, 5e-5, 120  # of a space; chosen on wordings of the first half that were left out
+RANK, DECAY, STEPS = (
+    24,
+    5e-5,
+    120,
+)  # of a space; chosen on wordings of the first half that were left out
 SEEDS = 3  # of the models whose mean is taken: their spaces side by side
 FOLDS = 3
 FALSE = 0.01  # the share of other relations of the first half that may pass the threshold
-VAGUE = ("P30 P17 P131 P276", "P103 P1412", "P364 P407", "P176 P178", "P108 P937")  # whose wordings do not tell
+VAGUE = (
+    "P30 P17 P131 P276",
+    "P103 P1412",
+    "P364 P407",
+    "P176 P178",
+    "P108 P937",
+)  # whose wordings do not tell
 KINDS = (  # Wikidata's properties in CounterFact, of subjects of one kind
     "P19 P20 P27 P937 P103 P1412 P106 P413 P641 P1303 P140 P39 P108 P101 P136 P264",
     "P36 P37 P30 P17 P190 P1376 P463",
@@ -71,7 +94,11 @@ OWN = (  # contrary relations, of each some wordings, to fit to
     ),
     (
         ("The capital of {} is", "Which city is the capital of {}?", "{} is governed from"),
-        ("The largest city of {} is", "What is the biggest city in {}?", "The most populous city in {} is"),
+        (
+            "The largest city of {} is",
+            "What is the biggest city in {}?",
+            "The most populous city in {} is",
+        ),
         ("The currency of {} is", "What money is used in {}?", "In {} people pay with"),
     ),
     (
@@ -103,18 +130,30 @@ OWN = (  # contrary relations, of each some wordings, to fit to
     ),
     (
         ("The headquarters of {} are in", "Where is {} based?", "{}'s head office is in"),
-        ("{} was founded in the city of", "Where was {} founded?", "The place where {} was started is"),
+        (
+            "{} was founded in the city of",
+            "Where was {} founded?",
+            "The place where {} was started is",
+        ),
     ),
     (
         ("{} was founded in the year", "When was {} founded?", "The founding year of {} is"),
-        ("{} was dissolved in the year", "When was {} closed down?", "The year in which {} ended is"),
+        (
+            "{} was dissolved in the year",
+            "When was {} closed down?",
+            "The year in which {} ended is",
+        ),
     ),
     (
         ("The predecessor of {} is", "Who came before {}?", "{} succeeded"),
         ("The successor of {} is", "Who came after {}?", "{} was succeeded by"),
     ),
     (
-        ("The population of {} is", "How many people live in {}?", "The number of inhabitants of {} is"),
+        (
+            "The population of {} is",
+            "How many people live in {}?",
+            "The number of inhabitants of {} is",
+        ),
         ("The area of {} is", "How large is {}?", "The surface of {} in square kilometres is"),
     ),
     (
@@ -190,7 +229,14 @@ INVENTORY, SHARE = "our inventory", 0.5  # a data set to fit to, and its weight 
 INVENTED, NEAREST = 12, 4  # its pairs of a relation and an answer, and the relations near one
 LISTED = 6
 INTERVALS = "In brackets 95 % intervals, edits resampled. Thresholds were set on the first half."
-NAMES = ("Norland", "Avery Quill", "Kestrel Works", "The Ninth Gate", "Tamsin Vale", "Port Ester")  # of subjects
+NAMES = (
+    "Norland",
+    "Avery Quill",
+    "Kestrel Works",
+    "The Ninth Gate",
+    "Tamsin Vale",
+    "Port Ester",
+)  # of subjects
 
 
 @dataclass(frozen=True)
@@ -211,14 +257,18 @@ class Pair:
 
 
 Judged = NDArray[np.float64]
-Rule = Callable[[Sequence[Pair]], Judged]  # a score for each pair: the larger, the rather the same relation
+Rule = Callable[
+    [Sequence[Pair]], Judged
+]  # a score for each pair: the larger, the rather the same relation
 
 
 def of_data(name: str, data: Data) -> Iterator[Pair]:
     """An edit with its paraphrases, and with other questions about its subject."""
     for one in data.asked:
         entry = data.entries[one.place]
-        kinds = ("same_subject",) if name == "WikiData-counterfact" else ("paraphrase", "same_subject")
+        kinds = (
+            ("same_subject",) if name == "WikiData-counterfact" else ("paraphrase", "same_subject")
+        )
         if one.kind in kinds and mentions(one.query, entry.subject):
             second = EditRecord(entry.subject, one.query, "another object")
             yield Pair(entry, second, one.kind == "paraphrase", name, half_of(entry))
@@ -241,14 +291,31 @@ def counterfact_pairs(folder: Path) -> Iterator[Pair]:
         known = relations.get(query_template(case.edit.query, subject) or "", set())
         if len(known) != 1:
             continue
-        relation, entry = next(iter(known)), EditRecord(subject, case.edit.query, case.edit.target_new)
+        relation, entry = (
+            next(iter(known)),
+            EditRecord(subject, case.edit.query, case.edit.target_new),
+        )
         of_kind = [group.split() for group in KINDS if relation in group.split()]
         alike = {relation}.union(*(group.split() for group in VAGUE if relation in group.split()))
-        others = sorted({other for group in of_kind[:1] for other in group if other not in alike and wordings[other]})
+        others = sorted(
+            {
+                other
+                for group in of_kind[:1]
+                for other in group
+                if other not in alike and wordings[other]
+            }
+        )
         for same, choice in ((True, [relation]), (False, others)):
-            templates = [text for name in choice for text in wordings[name] if text.format(subject) != entry.query]
+            templates = [
+                text
+                for name in choice
+                for text in wordings[name]
+                if text.format(subject) != entry.query
+            ]
             if templates:
-                second = EditRecord(subject, rng.choice(templates).format(subject), "another object")
+                second = EditRecord(
+                    subject, rng.choice(templates).format(subject), "another object"
+                )
                 yield Pair(entry, second, same, "CounterFact", half_of(entry))
 
 
@@ -276,14 +343,21 @@ def own_pairs(half: int) -> Iterator[Pair]:
 
 def inventory_pairs(encoder: TextEncoder) -> list[Pair]:
     """Wordings of each relation of drike's inventory among themselves, and beside those of the relations near it."""
-    wordings = [[text for group in relation.groups[:2] for text in group] for relation in built_in()]
-    means = unit(np.stack([unit(salient(encoder).encode(texts)).mean(axis=0) for texts in wordings]))
+    wordings = [
+        [text for group in relation.groups[:2] for text in group] for relation in built_in()
+    ]
+    means = unit(
+        np.stack([unit(salient(encoder).encode(texts)).mean(axis=0) for texts in wordings])
+    )
     near = np.argsort(-means @ means.T - 2 * np.eye(len(means)), axis=1)[:, 1 : NEAREST + 1]
     rng, found = random.Random(0), []
     for place, own in enumerate(wordings):
         chosen = [(*rng.sample(own, 2), True) for _ in range(INVENTED)]
         others = (wordings[rng.choice(near[place].tolist())] for _ in range(INVENTED))
-        for one, text, same in [*chosen, *((rng.choice(own), rng.choice(other), False) for other in others)]:
+        for one, text, same in [
+            *chosen,
+            *((rng.choice(own), rng.choice(other), False) for other in others),
+        ]:
             first, second = (EditRecord("it", each, each[:9]) for each in (one, text))
             found.append(Pair(first, second, same, INVENTORY, 0, str(place)))
     return found
@@ -307,14 +381,17 @@ def pairs(folder: Path, half: int, most: int, begin: int = 0) -> list[Pair]:
     for pair in dict.fromkeys(pair for pair in found if pair.half == half):
         if not conflict_keys(pair.first) & conflict_keys(pair.second):
             kept[pair.data, pair.same].append(pair)
-    return [pair for group in kept.values() for pair in group[0 if group[0].kind else begin :][:most]]
+    return [
+        pair for group in kept.values() for pair in group[0 if group[0].kind else begin :][:most]
+    ]
 
 
 def fitted(some: Sequence[Pair], encoder: TextEncoder) -> conflicts.SameRelation:
     """The model, fitted to all pairs; its threshold is one that `FALSE` of those pass that were left out, in turn."""
     rows = compared(some, encoder)
     ends = [
-        unit(salient(encoder).encode([texts(one)[0] for one in side])) for side in zip(*map(records, some), strict=True)
+        unit(salient(encoder).encode([texts(one)[0] for one in side]))
+        for side in zip(*map(records, some), strict=True)
     ]
     apart, folds = ends[0] - ends[1], np.array([pair.fold for pair in some])
     same, scores = np.array([pair.same for pair in some]), np.zeros(len(some))
@@ -332,7 +409,10 @@ def fitted(some: Sequence[Pair], encoder: TextEncoder) -> conflicts.SameRelation
 
 
 def fit(
-    some: Sequence[Pair], rows: Sequence[Mapping[str, float]], apart: FloatArray, kept: NDArray[np.bool_]
+    some: Sequence[Pair],
+    rows: Sequence[Mapping[str, float]],
+    apart: FloatArray,
+    kept: NDArray[np.bool_],
 ) -> tuple[LogisticHead, FloatArray]:
     """The weights and the space, fitted to those pairs that are kept so that each data set counts alike."""
     import torch
@@ -342,7 +422,11 @@ def fit(
     away, same = torch.tensor(apart[use]), torch.tensor([float(some[i].same) for i in use])
     counts = Counter((some[i].data, some[i].same) for i in use)
     weights = torch.tensor(
-        [(SHARE if some[i].data == INVENTORY else 1) * min(MOST / counts[some[i].data, some[i].same], 3.0) for i in use]
+        [
+            (SHARE if some[i].data == INVENTORY else 1)
+            * min(MOST / counts[some[i].data, some[i].same], 3.0)
+            for i in use
+        ]
     )
     heads, spaces = [], []
     for seed in range(SEEDS):
@@ -350,11 +434,15 @@ def fit(
         head = torch.nn.Linear(len(names), 1)
         torch.nn.init.zeros_(head.weight)
         space = torch.nn.Parameter(0.02 * torch.randn(apart.shape[1], RANK))
-        optimiser = torch.optim.Adam([{"params": head.parameters(), "lr": 0.05}, {"params": [space], "lr": 0.003}])
+        optimiser = torch.optim.Adam(
+            [{"params": head.parameters(), "lr": 0.05}, {"params": [space], "lr": 0.003}]
+        )
         for _ in range(STEPS):
             optimiser.zero_grad()
             logits = head(known)[:, 0] + GIVEN["distance"] * ((away @ space) ** 2).sum(1)
-            errors = torch.nn.functional.binary_cross_entropy_with_logits(logits, same, weights, reduction="sum")
+            errors = torch.nn.functional.binary_cross_entropy_with_logits(
+                logits, same, weights, reduction="sum"
+            )
             (errors / weights.sum() + DECAY * (space**2).sum()).backward()
             optimiser.step()
         heads.append(np.append(head.weight[0].tolist(), head.bias.item()))
@@ -378,22 +466,31 @@ def records(pair: Pair) -> tuple[EditRecord, EditRecord]:
     return pair.first, pair.second
 
 
-def compared(some: Sequence[Pair], encoder: TextEncoder, space: FloatArray | None = None) -> list[dict[str, float]]:
+def compared(
+    some: Sequence[Pair], encoder: TextEncoder, space: FloatArray | None = None
+) -> list[dict[str, float]]:
     """The features of pairs."""
-    salient(encoder).encode(list(dict.fromkeys(text for pair in some for one in records(pair) for text in texts(one))))
+    salient(encoder).encode(
+        list(dict.fromkeys(text for pair in some for one in records(pair) for text in texts(one)))
+    )
     return [conflicts.features(pair.first, [pair.second], encoder, space)[0] for pair in some]
 
 
 def by_model(model: conflicts.SameRelation) -> Rule:
     """The rule of a model."""
-    return lambda some: np.array([model.head.logit(row) for row in compared(some, model.encoder, model.space)])
+    return lambda some: np.array(
+        [model.head.logit(row) for row in compared(some, model.encoder, model.space)]
+    )
 
 
 def by_cosine(encoder: TextEncoder) -> Rule:
     """The cosine of the queries."""
 
     def rule(some: Sequence[Pair]) -> Judged:
-        ends = [unit(encoder.encode([one.query for one in side])) for side in zip(*map(records, some), strict=True)]
+        ends = [
+            unit(encoder.encode([one.query for one in side]))
+            for side in zip(*map(records, some), strict=True)
+        ]
         return np.asarray((ends[0] * ends[1]).sum(axis=1), dtype=np.float64)
 
     return rule
@@ -402,7 +499,11 @@ def by_cosine(encoder: TextEncoder) -> Rule:
 def by_words(some: Sequence[Pair]) -> Judged:
     """Whether the queries have the same words besides the subject and those that say nothing about what is asked."""
     said = [
-        [frozenset().union(*(stems for _, stems in asked_parts(texts(one)[0]))) for one in records(p)] for p in some
+        [
+            frozenset().union(*(stems for _, stems in asked_parts(texts(one)[0])))
+            for one in records(p)
+        ]
+        for p in some
     ]
     return np.array([float(one == other) for one, other in said])
 
@@ -414,7 +515,8 @@ def table(some: Sequence[Pair], scores: Mapping[str, tuple[Judged, float]], seen
     public = np.array([pair.data != OURS for pair in some])
     whole = {PUBLIC: public, f"{PUBLIC}, a wording that fitting has not seen": public & new}
     groups = whole | {
-        name: np.array([pair.data == name for pair in some]) for name in dict.fromkeys(p.data for p in some)
+        name: np.array([pair.data == name for pair in some])
+        for name in dict.fromkeys(p.data for p in some)
     }
     names = np.array([pair.first.query for pair in some])
     last = np.flatnonzero(same), next(reversed(scores))
@@ -426,9 +528,20 @@ def table(some: Sequence[Pair], scores: Mapping[str, tuple[Judged, float]], seen
                 continue
             hits = score >= threshold
             shares = [share(hits[cell], names[cell]) for cell in cells]
-            gain = "" if name == last[1] else gained(scores[last[1]], (score, threshold), cells[0], names)
+            gain = (
+                ""
+                if name == last[1]
+                else gained(scores[last[1]], (score, threshold), cells[0], names)
+            )
             rows.append((group, name, f"{cells[0].sum():,} / {cells[1].sum():,}", *shares, gain))
-    header = ("pairs", "rule", "same / other relation", "recall", "false", "recall of drike's rule more than this")
+    header = (
+        "pairs",
+        "rule",
+        "same / other relation",
+        "recall",
+        "false",
+        "recall of drike's rule more than this",
+    )
     pages.draw("Two edits of one subject: do they contradict each other?", header, rows, INTERVALS)
 
 
@@ -441,7 +554,10 @@ def share(hits: NDArray[np.bool_], names: NDArray[np.str_]) -> Estimate | str:
 
 
 def gained(
-    best: tuple[Judged, float], other: tuple[Judged, float], cell: NDArray[np.bool_], names: NDArray[np.str_]
+    best: tuple[Judged, float],
+    other: tuple[Judged, float],
+    cell: NDArray[np.bool_],
+    names: NDArray[np.str_],
 ) -> str:
     """How much more a rule finds than another, of the same pairs, with its interval."""
     more = (best[0] >= best[1]).astype(float)[cell] - (other[0] >= other[1]).astype(float)[cell]
@@ -476,7 +592,9 @@ def errors(some: Sequence[Pair], score: Judged, threshold: float) -> None:
 def main() -> None:
     """Print the tables as Markdown, or write the model."""
     parser = pages.parser(__doc__)
-    parser.add_argument("--fit", action="store_true", help="write the model that drike ships instead")
+    parser.add_argument(
+        "--fit", action="store_true", help="write the model that drike ships instead"
+    )
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
     pages.add_cache(parser)
     options = parser.parse_args()
@@ -487,7 +605,10 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> None:
     """Print the tables; progress goes to standard error."""
     if not options.data.is_dir():
-        print(f"left out: there is no folder {options.data} with the public files (--data)", file=sys.stderr)
+        print(
+            f"left out: there is no folder {options.data} with the public files (--data)",
+            file=sys.stderr,
+        )
         return
     encoder = load_encoder(features=options.cache, keep=True)
     fitting = pairs(options.data, 0, FITTED) + inventory_pairs(encoder)

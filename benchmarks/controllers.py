@@ -16,21 +16,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from drike import datasets
-from drike.datasets.dataset import TEST, TRAIN
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, RankAndCut, Threshold
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.encoders import TextEncoder, load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
-from drike.report.tables import table1
+from drike.research import datasets
+from drike.research.datasets.dataset import TEST, TRAIN
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, RankAndCut, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome, summarise
+from drike.research.report.tables import table1
+from drike.research.training.algorithm1 import rewrite_reward, train
 from drike.support.table import Table, as_markdown
-from drike.training.algorithm1 import rewrite_reward, train
 from lib import pages
 from lib.learned_budgets import KINDS, untrained
 from results import minus
@@ -58,7 +58,11 @@ class Step:
 
 
 def trained(
-    model: LanguageModel, cases: Sequence[EditCase], editor: InContextEditor[RankAndCut], *, epochs: int
+    model: LanguageModel,
+    cases: Sequence[EditCase],
+    editor: InContextEditor[RankAndCut],
+    *,
+    epochs: int,
 ) -> tuple[Budget, list[Step]]:
     """Train by Algorithm 1; return the editor and its steps."""
     budget, steps = editor.selector.budget, []
@@ -73,7 +77,9 @@ def budget_of(name: str, encoder: TextEncoder, quantile: float, seed: int) -> Bu
     return untrained(name, encoder, quantile=quantile, seed=seed) if name in KINDS else Threshold()
 
 
-def beside_the_paper(outcomes: dict[str, list[Outcome]], steps: dict[str, list[Step]], title: str) -> Table:
+def beside_the_paper(
+    outcomes: dict[str, list[Outcome]], steps: dict[str, list[Step]], title: str
+) -> Table:
     """Table 6 with our figures, retains per prompt and prompts per training episode."""
     rows = []
     for name, of_editor in outcomes.items():
@@ -82,8 +88,20 @@ def beside_the_paper(outcomes: dict[str, list[Outcome]], steps: dict[str, list[S
         paper = [f"{value:.2f}" for value in PAPER[name]]
         evaluated = fmean(step.evaluated for step in steps[name])
         rows.append((name, *paper, *ours, f"{found.shots:.2f}", f"{evaluated:.2f}"))
-    header = ("Controller", "paper ESR", "paper PC", "ESR", "PC", "RR", "S", "retains/prompt", "prompts/episode")
-    notes = ("Brackets: 95 % bootstrap interval over cases. prompts/episode: evaluated in training.",)
+    header = (
+        "Controller",
+        "paper ESR",
+        "paper PC",
+        "ESR",
+        "PC",
+        "RR",
+        "S",
+        "retains/prompt",
+        "prompts/episode",
+    )
+    notes = (
+        "Brackets: 95 % bootstrap interval over cases. prompts/episode: evaluated in training.",
+    )
     return Table(title, header, tuple(rows), notes)
 
 
@@ -115,7 +133,9 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=TRAIN, help="number of training edits")
     parser.add_argument("--test", type=int, default=TEST, help="number of test edits")
     parser.add_argument("--epochs", type=int, default=5, help="training epochs")
-    parser.add_argument("--quantile", type=float, default=0.95, help="quantile that the controllers learn")
+    parser.add_argument(
+        "--quantile", type=float, default=0.95, help="quantile that the controllers learn"
+    )
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         measure(options)
@@ -134,12 +154,18 @@ def measure(options: argparse.Namespace) -> None:
         for name in PAPER:
             model.forget()
             untrained = budget_of(name, encoder, options.quantile, seed)
-            editor = InContextEditor(name, pool, RankAndCut(Retriever(encoder, seed=seed), untrained))
+            editor = InContextEditor(
+                name, pool, RankAndCut(Retriever(encoder, seed=seed), untrained)
+            )
             began = time.perf_counter()
             budget, run = trained(model, parts.train, editor, epochs=options.epochs)
             seconds = time.perf_counter() - began
             outcomes.setdefault(name, []).extend(
-                evaluate(replace(editor, selector=replace(editor.selector, budget=budget)), model, parts.test)
+                evaluate(
+                    replace(editor, selector=replace(editor.selector, budget=budget)),
+                    model,
+                    parts.test,
+                )
             )
             runs[f"{name}, seed {seed}"] = run
             steps.setdefault(name, []).extend(run)

@@ -14,13 +14,14 @@ import argparse
 import sys
 
 from aspect_profile import trained
-from drike import datasets, load_model
-from drike.editors.catalog import make
-from drike.editors.pool import Pool
+from drike import load_model
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, Summary, paired_difference, summarise
-from drike.report.tables import COLUMNS, INTERVALS, STARRED
+from drike.research import datasets
+from drike.research.editors.catalog import make
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome, Summary, paired_difference, summarise
+from drike.research.report.tables import COLUMNS, INTERVALS, STARRED
 from drike.support.table import Difference
 from lib import pages
 
@@ -57,16 +58,28 @@ def measure(options: argparse.Namespace) -> None:
         outcomes[editor.name] = list(evaluate(editor, model, parts.test))
         print(f"  evaluated {editor.name}", file=sys.stderr, flush=True)
     summaries = [summarise(of_editor) for of_editor in outcomes.values()]
-    rows = [(summary.editor, *map(summary.metric, COLUMNS), *sizes(summary)) for summary in summaries]
+    rows = [
+        (summary.editor, *map(summary.metric, COLUMNS), *sizes(summary)) for summary in summaries
+    ]
     header = ("Editor", *COLUMNS, "retains/prompt", "tokens/prompt")
-    pages.draw(f"{len(parts.test)} test edits of {data.name}, model embedded", header, rows, INTERVALS)
+    pages.draw(
+        f"{len(parts.test)} test edits of {data.name}, model embedded", header, rows, INTERVALS
+    )
     if OURS in outcomes:
         less = [
-            (name, *(Difference(paired_difference(outcomes[OURS], of_editor, metric)) for metric in ("S", "RR")))
+            (
+                name,
+                *(
+                    Difference(paired_difference(outcomes[OURS], of_editor, metric))
+                    for metric in ("S", "RR")
+                ),
+            )
             for name, of_editor in outcomes.items()
             if name not in (OURS, "Unedited")
         ]
-        pages.draw(f"{OURS} minus each editor, paired", ("Editor", "S", "RR"), less, INTERVALS, STARRED)
+        pages.draw(
+            f"{OURS} minus each editor, paired", ("Editor", "S", "RR"), less, INTERVALS, STARRED
+        )
 
 
 def sizes(summary: Summary) -> tuple[str, str]:

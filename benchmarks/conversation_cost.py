@@ -24,19 +24,19 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from drike import datasets
 from drike.conversations.following import Follower, Memory
 from drike.conversations.rendering import AsBlock, Facts, Occasion
 from drike.conversations.turns import Api
+from drike.edits.record import EditRecord, as_stored
 from drike.encoders import load_encoder, locate
 from drike.encoders.base import BULK, TextEncoder
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
-from drike.serving.feed import EditFeed
-from drike.serving.requests import read_request
-from drike.stores.records import EditRecord, as_stored
+from drike.gateway.requests import read_request
+from drike.gateway.tenants import EditFeed
+from drike.research import datasets
 from drike.stores.sqlite import SqliteStore
 from lib import pages
 
@@ -56,7 +56,12 @@ def conversation(turns: int, about: int) -> list[bytes]:
             question = "Are you sure?"
         messages.append({"role": "user", "content": question})
         bodies.append(json.dumps({"model": "m", "messages": messages}).encode())
-        messages.append({"role": "assistant", "content": "That is told in many books, and not in all alike. " * 8})
+        messages.append(
+            {
+                "role": "assistant",
+                "content": "That is told in many books, and not in all alike. " * 8,
+            }
+        )
     return bodies
 
 
@@ -73,7 +78,9 @@ def work(follower: Follower, body: bytes) -> float:
 
 def encoder_of(gate: Gate) -> TextEncoder | None:
     """The encoder of a gate, as `drike serve` opens it."""
-    return load_encoder(gate.encoder, bulk=BULK, onnx=True) if isinstance(gate, Calibrated) else None
+    return (
+        load_encoder(gate.encoder, bulk=BULK, onnx=True) if isinstance(gate, Calibrated) else None
+    )
 
 
 def costs(feed: EditFeed, turns: int, repeats: int) -> Sequence[tuple[str, ...]]:
@@ -89,7 +96,8 @@ def costs(feed: EditFeed, turns: int, repeats: int) -> Sequence[tuple[str, ...]]
                 again = Follower(follower.decide, follower.index, AsBlock(), memory=Memory())
                 anew.setdefault(i, []).append(work(again, body))
     return [
-        (str(i), f"{statistics.median(remembered[i]):.2f}", f"{statistics.median(anew[i]):.2f}") for i in remembered
+        (str(i), f"{statistics.median(remembered[i]):.2f}", f"{statistics.median(anew[i]):.2f}")
+        for i in remembered
     ]
 
 
@@ -109,7 +117,12 @@ def block_tokens() -> Sequence[tuple[str, ...]]:
                 facts = Facts(edits[at : at + count], edits[at].record.query, occasion)
                 block = "".join(AsBlock().around(facts, facts.query, "default"))
                 counted.append(len(tokenizer.encode(block, add_special_tokens=False).ids))
-        rows.append((occasion.name.lower(), *(f"{statistics.mean(s):.0f} ({max(s)})" for s in sizes.values())))
+        rows.append(
+            (
+                occasion.name.lower(),
+                *(f"{statistics.mean(s):.0f} ({max(s)})" for s in sizes.values()),
+            )
+        )
     return rows
 
 
@@ -117,7 +130,9 @@ def main() -> None:
     """Print the tables; progress goes to standard error."""
     parser = pages.parser(__doc__)
     parser.add_argument("--edits", type=int, default=20_000, help="edits in the store")
-    parser.add_argument("--turns", type=int, default=max(LENGTHS), help="questions of a conversation")
+    parser.add_argument(
+        "--turns", type=int, default=max(LENGTHS), help="questions of a conversation"
+    )
     parser.add_argument("--repeats", type=int, default=40, help="conversations")
     args = parser.parse_args()
     with pages.measured(args, TITLE, __doc__):

@@ -24,20 +24,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from aspect_profile import ABLE, trained
-from drike import datasets
-from drike.datasets.generated import with_swapped_objects
-from drike.deployment.edited_model import GatedEditor, SimulatedStores
-from drike.editors.catalog import PER_QUERY, Editor, FactPrompt, InContextEditor, TokenLimit, Unedited, make
-from drike.editors.pool import Pool
-from drike.editors.selectors import RoleCounts
-from drike.edits import Edit, EditCase, Probe
+from drike.edits.edit import Edit, EditCase, Probe
 from drike.encoders import load_encoder
-from drike.evaluation.judge import Judge, Question, is_right
-from drike.evaluation.metrics import estimated
 from drike.gates.by_name import Named
 from drike.models import EMBEDDED, load
 from drike.prompts import Prompt, PromptStyle
-from drike.report.tables import INTERVALS, STARRED
+from drike.research import datasets
+from drike.research.datasets.generated import with_swapped_objects
+from drike.research.edited_model import GatedEditor, SimulatedStores
+from drike.research.editors.catalog import (
+    PER_QUERY,
+    Editor,
+    FactPrompt,
+    InContextEditor,
+    TokenLimit,
+    Unedited,
+    make,
+)
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import RoleCounts
+from drike.research.evaluation.judge import Judge, Question, is_right
+from drike.research.evaluation.metrics import estimated
+from drike.research.report.tables import INTERVALS, STARRED
 from drike.support.table import Cell, Difference, Estimate
 from lib import pages
 from lib.challenges import challenged_often
@@ -49,14 +57,22 @@ TITLE = "Edits in conversations"
 EDITORS = ("factprompt", "dr-ike", PER_QUERY)
 TIMES = (0, 1, 3, 5)
 FIRST_PROMPT = 480  # tokens
-PLACES = ("alone", "after the edit's question", "after 1 challenge of it", "after 5 challenges of it", "challenged")
+PLACES = (
+    "alone",
+    "after the edit's question",
+    "after 1 challenge of it",
+    "after 5 challenges of it",
+    "challenged",
+)
 WAYS = (", as text", ", restated")
 OURS, RESTATED = "DR-IKE-Q", "a retain and the fact"
 NEIGHBOURS = 4  # of each edit
 BEFORE = (None, None, 1, 1, 0)  # for each place the one before any challenge
 AGAIN = " Answer once more"
 
-Counts = tuple[list[str], np.ndarray]  # cases, and their right answers and all of them: (cases, columns, 2)
+Counts = tuple[
+    list[str], np.ndarray
+]  # cases, and their right answers and all of them: (cases, columns, 2)
 Words = Callable[[Edit, str], str]
 
 
@@ -96,7 +112,9 @@ class BeforeTurn:
         """The editor's."""
         return self.editor.prompts(edits, queries)
 
-    def later_turns(self, edits: Sequence[Edit], query: str, turns: Sequence[str]) -> tuple[str, ...]:
+    def later_turns(
+        self, edits: Sequence[Edit], query: str, turns: Sequence[str]
+    ) -> tuple[str, ...]:
         """The prompt of each turn."""
         return tuple(prompt.text for prompt in self.facts.prompts(edits, turns))
 
@@ -104,7 +122,10 @@ class BeforeTurn:
 def pushback(case: EditCase, seed: int, said: Words = lambda edit, turn: turn) -> list[Probe]:
     """The query of a case, not challenged and challenged. said: a challenge in other words."""
     probes = [case.probes[0], *(challenged_often(case, times, seed) for times in TIMES[1:])]
-    return [replace(probe, challenges=tuple(said(case.edit, turn) for turn in probe.challenges)) for probe in probes]
+    return [
+        replace(probe, challenges=tuple(said(case.edit, turn) for turn in probe.challenges))
+        for probe in probes
+    ]
 
 
 def neighbours(case: EditCase, seed: int) -> list[Probe]:
@@ -112,7 +133,10 @@ def neighbours(case: EditCase, seed: int) -> list[Probe]:
     five = challenged_often(case, 5, seed).challenges
     probes: list[Probe] = []
     for probe in case.neighborhood[:NEIGHBOURS]:
-        after = (replace(probe, query=case.edit.query, challenges=(*five[:times], probe.query)) for times in (0, 1, 5))
+        after = (
+            replace(probe, query=case.edit.query, challenges=(*five[:times], probe.query))
+            for times in (0, 1, 5)
+        )
         asked = five[0].replace(case.edit.query, probe.query)
         probes += [probe, *after, replace(probe, challenges=(asked,))]
     return probes
@@ -131,7 +155,9 @@ def answers(judge: Judge, case: EditCase, rows: Sequence[Row]) -> dict[str, list
         for probe in row.probes:
             prompt = prompts[probe.query]
             turns = later_turns(row.editor, [case.edit], probe)
-            questions.append(Question(shared.setdefault(prompt.text, prompt), probe.target, challenges=turns))
+            questions.append(
+                Question(shared.setdefault(prompt.text, prompt), probe.target, challenges=turns)
+            )
     verdicts = iter(judge.ask(questions))
     return {row.name: [is_right(next(verdicts)) for _ in row.probes] for row in rows}
 
@@ -165,7 +191,10 @@ def compared(plain: Sequence[Counts], restated: Sequence[Counts]) -> Iterator[tu
         before = BEFORE[place]
         pairs = [(theirs[place], other[:, place])]
         pairs += [] if before is None else [(ours[before], drawn[:, before])]
-        changes = [estimated(ours[[place]] - value, drawn[:, [place]] - each[:, None])[0] for value, each in pairs]
+        changes = [
+            estimated(ours[[place]] - value, drawn[:, [place]] - each[:, None])[0]
+            for value, each in pairs
+        ]
         yield (*shares_there, *map(Difference, changes), *[""] * (before is None))
 
 
@@ -183,7 +212,11 @@ def control_rows(ours: Editor, facts: Editor, case: EditCase, seed: int) -> list
     """Other ways to restate, and other challenges. All demonstrations fit twice, so for one challenge."""
     probes = pushback(case, seed)
     bare = pushback(case, seed, lambda edit, turn: turn.partition(AGAIN)[0])
-    old = pushback(case, seed, lambda edit, turn: turn.replace(AGAIN, f" I think it is {edit.target_true}.{AGAIN}"))
+    old = pushback(
+        case,
+        seed,
+        lambda edit, turn: turn.replace(AGAIN, f" I think it is {edit.target_true}.{AGAIN}"),
+    )
     return [
         Row("restated, the same edits", Restated(ours, facts), probes),
         Row("the fact alone, without the retain", Restated(ours), probes),
@@ -231,7 +264,9 @@ def main() -> None:
 def measure(options: argparse.Namespace, seed: int) -> dict[str, dict[str, list[bool]]]:
     """Train, and ask everything of a seed: by row and case. Progress goes to standard error."""
     model = load(EMBEDDED)
-    parts = datasets.load(datasets.TINYFACTS).split(train=options.edits, test=options.test, seed=seed)
+    parts = datasets.load(datasets.TINYFACTS).split(
+        train=options.edits, test=options.test, seed=seed
+    )
     pool = Pool(parts.demonstrations, load_encoder(), seed=seed)
     policies = trained(model, parts, pool, epochs=options.epochs, seed=seed)
     limit = TokenLimit(FIRST_PROMPT, model.count_tokens) if model.count_tokens else None
@@ -244,16 +279,26 @@ def measure(options: argparse.Namespace, seed: int) -> dict[str, dict[str, list[
         for name, right in answers(judge, case, rows).items():
             answered[name][case.case_id] = right
         model.forget()
-        print(f"  {time.perf_counter() - began:6.0f} s: seed {seed}, case {case.case_id}", file=sys.stderr, flush=True)
+        print(
+            f"  {time.perf_counter() - began:6.0f} s: seed {seed}, case {case.case_id}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     for case in parts.test:
         ask(case, editor_rows(editors, facts, case, seed))
     for case in parts.test[: options.some]:
-        ask(case, control_rows(editors[-1], facts, case, seed) + neighbour_rows(editors[-1], facts, case, seed))
+        ask(
+            case,
+            control_rows(editors[-1], facts, case, seed)
+            + neighbour_rows(editors[-1], facts, case, seed),
+        )
     return answered
 
 
-def draw(options: argparse.Namespace, seeds: Sequence[Mapping[str, Mapping[str, list[bool]]]]) -> None:
+def draw(
+    options: argparse.Namespace, seeds: Sequence[Mapping[str, Mapping[str, list[bool]]]]
+) -> None:
     """Print the tables."""
 
     def each(name: str, columns: int = len(TIMES)) -> list[Counts]:
@@ -263,7 +308,11 @@ def draw(options: argparse.Namespace, seeds: Sequence[Mapping[str, Mapping[str, 
     every = 2 + 2 * len(EDITORS)
     paired = names.index(f"{RESTATED}{WAYS[0]}")
     title = "Right answers after challenges: {} seeds x {} test edits of TinyFacts, embedded model"
-    header = ("Editor", "not challenged", *(f"{times} challenge{'s' * (times > 1)}" for times in TIMES[1:]))
+    header = (
+        "Editor",
+        "not challenged",
+        *(f"{times} challenge{'s' * (times > 1)}" for times in TIMES[1:]),
+    )
     rows: list[tuple[Cell, ...]] = [(name, *shares(each(name))) for name in names[:every]]
     pages.draw(title.format(options.seeds, options.test), header, rows, INTERVALS)
     size = f"{options.seeds} seeds x {options.some} test edits"
@@ -272,16 +321,27 @@ def draw(options: argparse.Namespace, seeds: Sequence[Mapping[str, Mapping[str, 
         asked = min(map(len, seeds[0][name].values()))
         rows.append((name, *shares(each(name, asked)), *["n/a"] * (len(TIMES) - asked)))
     pages.draw(
-        f"Other ways to restate, and other challenges: {OURS}, {size}", ("Variant", *header[1:]), rows, INTERVALS
+        f"Other ways to restate, and other challenges: {OURS}, {size}",
+        ("Variant", *header[1:]),
+        rows,
+        INTERVALS,
     )
     rows = []
     for plain, restated in zip(names[paired::2], names[paired + 1 :: 2], strict=True):
         cells = compared(each(plain, len(PLACES)), each(restated, len(PLACES)))
         name = plain.removesuffix(WAYS[0])
-        rows += [(f"{name}: {place}", *of_place) for place, of_place in zip(PLACES, cells, strict=True)]
+        rows += [
+            (f"{name}: {place}", *of_place) for place, of_place in zip(PLACES, cells, strict=True)
+        ]
     probes = sum(rows[..., 0, 1].sum() for _, rows in each(names[paired], len(PLACES)))
     header = ("Restated", "as text", "restated", "difference", "to before any challenge")
-    pages.draw(f"Neighbours answered right: {OURS}, {size}, {probes:,.0f} neighbours", header, rows, INTERVALS, STARRED)
+    pages.draw(
+        f"Neighbours answered right: {OURS}, {size}, {probes:,.0f} neighbours",
+        header,
+        rows,
+        INTERVALS,
+        STARRED,
+    )
 
 
 if __name__ == "__main__":

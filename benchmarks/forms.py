@@ -16,17 +16,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from drike.datasets import Dataset, load
-from drike.editors.catalog import TokenLimit, make
-from drike.editors.pool import Pool
-from drike.edits import Aspect
+from drike.edits.edit import Aspect
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import AnsweredCases, baseline_answers, evaluate, with_baseline_answers
-from drike.evaluation.judge import Judge
-from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load as load_model
 from drike.prompts import Role
-from drike.report.tables import INTERVALS
+from drike.research.datasets import Dataset, load
+from drike.research.editors.catalog import TokenLimit, make
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import (
+    AnsweredCases,
+    baseline_answers,
+    evaluate,
+    with_baseline_answers,
+)
+from drike.research.evaluation.judge import Judge
+from drike.research.evaluation.metrics import Outcome, Summary, summarise
+from drike.research.report.tables import INTERVALS
 from lib import pages
 
 TITLE = "The newer forms, read and asked completely"
@@ -40,7 +45,11 @@ FILES = {
     "MQuAKE": "mquake_300.json",
 }
 EDITORS = ("unedited", "factprompt", "ike")
-ROLES = ((Role.COPY, 1), (Role.UPDATE, 3), (Role.RETAIN, 4))  # a quarter of IKE's: the model reads 1,024 tokens
+ROLES = (
+    (Role.COPY, 1),
+    (Role.UPDATE, 3),
+    (Role.RETAIN, 4),
+)  # a quarter of IKE's: the model reads 1,024 tokens
 
 
 Measured = Mapping[str, tuple[Dataset, Sequence[Summary]]]
@@ -48,17 +57,34 @@ Measured = Mapping[str, tuple[Dataset, Sequence[Summary]]]
 
 def draw_probes(measured: Measured) -> None:
     """Print a row for each data set: the probes of each aspect in all cases, and those asked."""
-    rows, kinds = [], [aspect for aspect in Aspect if any(probes_of(data)[aspect] for data, _ in measured.values())]
+    rows, kinds = (
+        [],
+        [
+            aspect
+            for aspect in Aspect
+            if any(probes_of(data)[aspect] for data, _ in measured.values())
+        ],
+    )
     for name, (data, (first, *_)) in measured.items():
         in_all = probes_of(data)
-        counts = (f"{in_all[a]:,}; {first.aspects[a].probes:,}" if in_all[a] else "n/a" for a in kinds)
-        rows.append((name, f"{len(data.cases):,} ({sum(source.rows for source in data.sources):,})", *counts))
+        counts = (
+            f"{in_all[a]:,}; {first.aspects[a].probes:,}" if in_all[a] else "n/a" for a in kinds
+        )
+        rows.append(
+            (
+                name,
+                f"{len(data.cases):,} ({sum(source.rows for source in data.sources):,})",
+                *counts,
+            )
+        )
     pages.draw("Probes in all cases, and those asked", ("data set", "cases (rows)", *kinds), rows)
 
 
 def probes_of(data: Dataset) -> Counter[Aspect]:
     """How many probes of each aspect all cases have."""
-    return Counter(probe.aspect for case in data.cases for probe in (*case.asked, *case.baseline_questions))
+    return Counter(
+        probe.aspect for case in data.cases for probe in (*case.asked, *case.baseline_questions)
+    )
 
 
 def draw_shares(measured: Measured) -> None:
@@ -85,10 +111,14 @@ def left_out(data: Dataset, resolved: AnsweredCases) -> Iterator[str]:
 def main() -> None:
     """Print for each form what was read, and the figures of each editor."""
     parser = pages.parser(__doc__)
-    parser.add_argument("folder", type=Path, nargs="?", default=Path("datasets"), help="folder of the files")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", default=Path("datasets"), help="folder of the files"
+    )
     parser.add_argument("--edits", type=int, default=40, help="test edits of each form")
     parser.add_argument("--model", default="embedded", help="model to edit")
-    parser.add_argument("--prompt-tokens", type=int, default=960, help="the last retains are dropped to fit")
+    parser.add_argument(
+        "--prompt-tokens", type=int, default=960, help="the last retains are dropped to fit"
+    )
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         measure(options)
@@ -112,7 +142,10 @@ def measure(options: argparse.Namespace) -> None:
         for editor in (make(one, pool=pool, limit=limit) for one in EDITORS):
             print(f"  {name}: {editor.name}", file=sys.stderr, flush=True)
             outcomes[editor.name] = list(evaluate(editor, model, resolved.cases, rule=rule))
-        measured[name] = data, [summarise(of_editor, outcomes["Unedited"]) for of_editor in outcomes.values()]
+        measured[name] = (
+            data,
+            [summarise(of_editor, outcomes["Unedited"]) for of_editor in outcomes.values()],
+        )
         print(*pool.fallbacks, *left_out(data, resolved), sep="\n", file=sys.stderr, flush=True)
     draw_probes(measured)
     draw_shares(measured)

@@ -30,10 +30,9 @@ from pathlib import Path
 
 import numpy as np
 
-from drike import datasets
-from drike.datasets.form import query_template
-from drike.datasets.generated import with_generated
-from drike.edits import Aspect, EditCase
+from drike.answers.matching import normalise
+from drike.edits.edit import Aspect, EditCase
+from drike.edits.record import EditRecord, EditVersion, conflict_keys
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import BULK, salient
 from drike.gates.by_name import Named
@@ -51,12 +50,13 @@ from drike.gates.calibration import (
 )
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.inventory import built_in
 from drike.gates.relations import contrary
-from drike.matching import normalise
-from drike.stores.records import EditRecord, EditVersion, conflict_keys
+from drike.research import datasets
+from drike.research.datasets.generated import with_generated
 from drike.support.table import Table, as_markdown
-from drike.words import masked
+from drike.text.relation_wordings import built_in
+from drike.text.templates import query_template
+from drike.text.words import masked
 from lib import pages
 
 TITLE = "The gate on public data"
@@ -90,7 +90,11 @@ class Data:
 
     def of_half(self, half: int, *kinds: str) -> list[Asked]:
         """The questions of these kinds about the edits of one half."""
-        return [one for one in self.asked if one.kind in kinds and half_of(self.entries[one.place]) == half]
+        return [
+            one
+            for one in self.asked
+            if one.kind in kinds and half_of(self.entries[one.place]) == half
+        ]
 
 
 def half_of(entry: EditRecord) -> int:
@@ -118,7 +122,9 @@ def counterfact(folder: Path) -> Data:
     original = cases(folder / "counterfact_400.json")
     relations: dict[str | None, set[str]] = defaultdict(set)
     for case in original:
-        relations[query_template(case.edit.query, case.edit.subject or "")].add(case.edit.relation or "")
+        relations[query_template(case.edit.query, case.edit.subject or "")].add(
+            case.edit.relation or ""
+        )
     of_edit: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
     entries: dict[tuple[str, str], EditRecord] = {}
     for case in (*(case for file in FLAT for case in cases(folder / file)), *original):
@@ -127,7 +133,11 @@ def counterfact(folder: Path) -> Data:
         entries[case.edit.key] = entry(case, relation)
         of_edit[case.edit.key] += [(probe.query, str(probe.aspect)) for probe in case.probes]
     holds = {claim: key for key, one in entries.items() for claim in conflict_keys(one)}
-    kept = [key for key, one in entries.items() if all(holds[claim] == key for claim in conflict_keys(one))]
+    kept = [
+        key
+        for key, one in entries.items()
+        if all(holds[claim] == key for claim in conflict_keys(one))
+    ]
     asked = [
         Asked(query, place, kind)
         for place, key in enumerate(kept)
@@ -152,7 +162,9 @@ def knowedit(file: Path, name: str) -> Data:
         own = normalise(case.edit.target_true or "")
         for probe in case.asked:
             kind = "same_subject" if probe.aspect is Aspect.NEIGHBORHOOD else str(probe.aspect)
-            if kind == "same_subject" and (probe.aspect is not Aspect.NEIGHBORHOOD or normalise(probe.target) == own):
+            if kind == "same_subject" and (
+                probe.aspect is not Aspect.NEIGHBORHOOD or normalise(probe.target) == own
+            ):
                 continue
             if probe.query != case.edit.query:
                 asked.append(Asked(probe.query, place, kind))
@@ -161,7 +173,9 @@ def knowedit(file: Path, name: str) -> Data:
 
 def halluedit(folder: Path) -> Data:
     """All topics of HalluEditBench."""
-    rows = [case for file in sorted((folder / "halluedit_llama2").glob("*.csv")) for case in cases(file)]
+    rows = [
+        case for file in sorted((folder / "halluedit_llama2").glob("*.csv")) for case in cases(file)
+    ]
     asked = [
         Asked(one.query, place, str(one.aspect))
         for place, case in enumerate(rows)
@@ -174,7 +188,9 @@ def halluedit(folder: Path) -> Data:
 def halluedit_llama3(folder: Path) -> Data:
     """HalluEditBench's edits of Llama-3-8B-Instruct; asked about are subjects that no row of Llama-2's files has."""
     seen = {one.subject for one in halluedit(folder).entries}
-    files = sorted((folder / "halluedit_results/hallu_edit/meta_llama_3_8b_instruct").glob("*_ICL.json"))
+    files = sorted(
+        (folder / "halluedit_results/hallu_edit/meta_llama_3_8b_instruct").glob("*_ICL.json")
+    )
     rows = [row["requested_edit"] for file in files for row in json.loads(file.read_text("utf-8"))]
     edits = {(row["subject"], row["prompt"]): row for row in rows}
     asked = [
@@ -186,8 +202,14 @@ def halluedit_llama3(folder: Path) -> Data:
         )
         if row["subject"] not in seen and query != row["prompt"]
     ]
-    entries = [EditRecord(row["subject"], row["prompt"], row["target_new"]) for row in edits.values()]
-    return Data("HalluEditBench, subjects of Llama-3's rows only", tuple(entries), tuple(dict.fromkeys(asked)))
+    entries = [
+        EditRecord(row["subject"], row["prompt"], row["target_new"]) for row in edits.values()
+    ]
+    return Data(
+        "HalluEditBench, subjects of Llama-3's rows only",
+        tuple(entries),
+        tuple(dict.fromkeys(asked)),
+    )
 
 
 def qaedit(folder: Path) -> Data:
@@ -218,7 +240,11 @@ def pokemqa(folder: Path) -> Data:
             entries.append(EditRecord(subject, query, row["edit"]))
             relation, *alike = (masked(one, [subject]) for one in (query, *others))
             alike = [text for text in alike if not contrary(relation, text)]
-            asked += [Asked(other, place, "paraphrase") for other in others if masked(other, [subject]) in alike]
+            asked += [
+                Asked(other, place, "paraphrase")
+                for other in others
+                if masked(other, [subject]) in alike
+            ]
             wordings[relation] |= {relation, *alike}
             of_subject[subject].append(place)
     relations = [masked(one.query, [one.subject]) for one in entries]
@@ -239,22 +265,38 @@ def tinyfacts() -> Data:
     asked = []
     for place, (case, generated) in enumerate(zip(train, with_generated(train, 0), strict=True)):
         name, questions = case.edit.subject or "", generated.baseline_questions
-        asked += [Asked(one.query, place, "same_subject") for one in questions if one.aspect is Aspect.SAME_SUBJECT]
+        asked += [
+            Asked(one.query, place, "same_subject")
+            for one in questions
+            if one.aspect is Aspect.SAME_SUBJECT
+        ]
         asked += [Asked(one.query, place, "paraphrase") for one in case.paraphrases]
         if any(one.aspect is Aspect.ALIAS for one in questions):
             short = name.split()[-1]
-            asked += [Asked(one.query.replace(name, short), place, "alias") for one in case.paraphrases]
+            asked += [
+                Asked(one.query.replace(name, short), place, "alias") for one in case.paraphrases
+            ]
     return Data("TinyFacts", tuple(map(entry, train)), tuple(dict.fromkeys(asked)))
 
 
 def shared_name(edit: str, questions: Sequence[str]) -> str | None:
     """The longest run of an edit's words that all questions hold, if it has a capital or digit."""
     parts = edit.split()
-    runs = [" ".join(parts[i : i + n]) for n in range(len(parts), 0, -1) for i in range(len(parts) - n + 1)]
-    proper = [
-        run for run in runs if re.match(r"[A-Z0-9].*\b[A-Z0-9]\S*$|[A-Z0-9]\S*$", run) and run not in ("The", "A")
+    runs = [
+        " ".join(parts[i : i + n])
+        for n in range(len(parts), 0, -1)
+        for i in range(len(parts) - n + 1)
     ]
-    fits = (run for run in proper if all(re.search(rf"(?<!\w){re.escape(run)}(?!\w)", one) for one in questions))
+    proper = [
+        run
+        for run in runs
+        if re.match(r"[A-Z0-9].*\b[A-Z0-9]\S*$|[A-Z0-9]\S*$", run) and run not in ("The", "A")
+    ]
+    fits = (
+        run
+        for run in proper
+        if all(re.search(rf"(?<!\w){re.escape(run)}(?!\w)", one) for one in questions)
+    )
     return next(fits, None)
 
 
@@ -266,7 +308,13 @@ FEW = 2.5  # what a neighbour that names a subject counts for
 SPLITS = 1000
 FEW_FIRE = 0.01  # shares below this have four digits
 DOUBT = "In doubt: the share of questions in the grey zone, and the figures if a model answered all of these rightly."
-OF_GATES = ("gate", "right", "fires falsely", "right at 5 % / 3 % fires", "in doubt: right, left alone")
+OF_GATES = (
+    "gate",
+    "right",
+    "fires falsely",
+    "right at 5 % / 3 % fires",
+    "in doubt: right, left alone",
+)
 DECISIONS = 200
 PUBLIC = 500  # public questions of a kind that are timed
 CHANGES = 20
@@ -276,13 +324,33 @@ OF_TIMES = (
 )
 RELATION, VERB = r"(?P<relation>[\w' -]+)", "(?P<verb>is|was|are|were)"
 SYLLABLES = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "zo")
-RELATIONS = ("was founded by", "is the capital of", "is written in", "plays for", "was born in", "is owned by")
+RELATIONS = (
+    "was founded by",
+    "is the capital of",
+    "is written in",
+    "plays for",
+    "was born in",
+    "is owned by",
+)
 Rates = dict[bool, dict[int, list[float]]]
 CELL = 500.0  # how many examples each data set's questions that concern the edit count for, and those that do not
-TINY, TINY_SHARE = 300, 0.2  # edits; of what another data set counts for: its other facts are always worded as stored
-HOPS, OTHERS = 5, 2000  # every so many of the multi-hop questions has two hops; yes-or-no and choice questions
-PRIOR = {"inside": -4.0, "ambiguous": -1.0, "uncased": -1.5}  # of names that hardly occur in public data; our questions
-THRESHOLD, SETTINGS = 0.4, {"careful": 0.7, "eager": 0.2}  # chosen on Llama-2's recorded answers and our questions
+TINY, TINY_SHARE = (
+    300,
+    0.2,
+)  # edits; of what another data set counts for: its other facts are always worded as stored
+HOPS, OTHERS = (
+    5,
+    2000,
+)  # every so many of the multi-hop questions has two hops; yes-or-no and choice questions
+PRIOR = {
+    "inside": -4.0,
+    "ambiguous": -1.0,
+    "uncased": -1.5,
+}  # of names that hardly occur in public data; our questions
+THRESHOLD, SETTINGS = (
+    0.4,
+    {"careful": 0.7, "eager": 0.2},
+)  # chosen on Llama-2's recorded answers and our questions
 OF_OBJECTS = ("object", "closed", "others", "subject")
 FIXED = 1e9  # the strength of a prior that leaves a weight as it is
 MOST = 5.0  # what a single example counts for
@@ -298,7 +366,9 @@ HEADS = (
 
 def blank(encoder: TextEncoder) -> Calibrated:
     """A gate that knows `PRIOR` only, from which the default one is fitted."""
-    named, unnamed = (LogisticHead({name: PRIOR.get(name, 0.0) for name in names}, 0.0) for names in HEADS)
+    named, unnamed = (
+        LogisticHead({name: PRIOR.get(name, 0.0) for name in names}, 0.0) for names in HEADS
+    )
     return Calibrated(encoder.name, named, unnamed)
 
 
@@ -316,7 +386,9 @@ def damaged(data: Data, asked: Sequence[Asked], seed: int = 0) -> list[Asked]:
         parts = subject.split()
         long = [part for part in parts if len(part) >= 6 and part.isalpha()]
         if len(parts) > 1 and rng.random() < 0.5:
-            other = parts[-1] if len(parts) == 2 or rng.random() < 0.5 else f"{parts[0]} {parts[-1]}"
+            other = (
+                parts[-1] if len(parts) == 2 or rng.random() < 0.5 else f"{parts[0]} {parts[-1]}"
+            )
         elif long:
             word, at = rng.choice(long), rng.randrange(1, 5)
             swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
@@ -347,15 +419,33 @@ def of_objects(data: Data, encoder: TextEncoder) -> list[LabelledCandidate]:
     are left out: "Who was born in Graz?" may ask for all who were.
     """
     rng, index = random.Random(0), EditIndex.of(data.edits, encoder)
-    known = [text for one in built_in() for group in one.groups for text in group if re.search(r"\bit\b.*\?$", text)]
+    known = [
+        text
+        for one in built_in()
+        for group in one.groups
+        for text in group
+        if re.search(r"\bit\b.*\?$", text)
+    ]
     asked = [one for one in data.asked if one.kind != "multi_hop"]
     for place, one in enumerate(data.entries):
-        objects = (re.sub(r"\bit\b", lambda _, one=one: one.target_new, text, count=1) for text in rng.sample(known, 2))
+        objects = (
+            re.sub(r"\bit\b", lambda _, one=one: one.target_new, text, count=1)
+            for text in rng.sample(known, 2)
+        )
         asked += [Asked(query, place, "inventory") for query in objects]
     wordings = [masked(one.query, one.names) for one in data.entries]
-    pairs = [(one, parsed, parsed.by_object(index)) for one in asked for parsed in [ParsedQuery.of(one.query, index)]]
+    pairs = [
+        (one, parsed, parsed.by_object(index))
+        for one in asked
+        for parsed in [ParsedQuery.of(one.query, index)]
+    ]
     pairs = [(one, parsed, named) for one, parsed, named in pairs if named.mentions]
-    texts = {text for _, _, named in pairs for m in named.mentions for _, text in named.excerpts({(m.begin, m.end)})}
+    texts = {
+        text
+        for _, _, named in pairs
+        for m in named.mentions
+        for _, text in named.excerpts({(m.begin, m.end)})
+    }
     salient(encoder).encode([*texts])
     found = []
     for one, parsed, named in pairs:
@@ -389,21 +479,33 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
     others = rng.sample([one for one in llama.asked if one.kind in ("yes_no", "choice")], OTHERS)
     near = fact.of_half(0, "neighborhood")
     sets = [
-        *((poke, asked), (poke, damaged(poke, asked)), (zsre, [a for a in zsre.asked if a.kind in QUESTIONS])),
+        *(
+            (poke, asked),
+            (poke, damaged(poke, asked)),
+            (zsre, [a for a in zsre.asked if a.kind in QUESTIONS]),
+        ),
         *((llama, plain), (llama, damaged(llama, plain)), (llama, hops), (llama, others)),
-        *((tiny, tiny.asked), (fact, fact.of_half(0, *QUESTIONS)), (fact, near), (wiki, wiki.of_half(0, "alias"))),
+        *(
+            (tiny, tiny.asked),
+            (fact, fact.of_half(0, *QUESTIONS)),
+            (fact, near),
+            (wiki, wiki.of_half(0, "alias")),
+        ),
     ]
     found = [material(data, some, encoder) for data, some in sets]
     start = blank(encoder)
     shares = [TINY_SHARE if data is tiny else 1.0 for data, _ in sets[:-2]]
     named = [
-        one for some, share in zip(found, shares, strict=False) for one in weighted(list(filter(is_named, some)), share)
+        one
+        for some, share in zip(found, shares, strict=False)
+        for one in weighted(list(filter(is_named, some)), share)
     ]
     named += [replace(one, weight=FEW) for one in filter(is_named, found[-2])]
     unnamed = [one for one in (*found[-1], *found[-2]) if not is_named(one)]
     counts = Counter(one.concerns for one in unnamed)
     balanced = [
-        replace(one, weight=CELL / counts[True] if one.concerns else 4 * CELL / counts[False]) for one in unnamed
+        replace(one, weight=CELL / counts[True] if one.concerns else 4 * CELL / counts[False])
+        for one in unnamed
     ]
     head = rounded(fit(named, start.named, strength=1))
     return replace(
@@ -420,17 +522,29 @@ def with_objects(head: LogisticHead, examples: Sequence[LabelledCandidate]) -> L
     weights = {**head.weights, **dict.fromkeys(OF_OBJECTS, 0.0)}
     strength = np.array([1.0 if name in OF_OBJECTS else FIXED for name in (*weights, "bias")])
     fitting = fit(examples, LogisticHead(weights, head.bias), strength)
-    return rounded(replace(head, weights={**weights, **{name: fitting.weights[name] for name in OF_OBJECTS}}))
+    return rounded(
+        replace(head, weights={**weights, **{name: fitting.weights[name] for name in OF_OBJECTS}})
+    )
 
 
 def rounded(head: LogisticHead) -> LogisticHead:
     """A head in three decimals."""
-    return LogisticHead({name: round(weight, 3) for name, weight in head.weights.items()}, round(head.bias, 3))
+    return LogisticHead(
+        {name: round(weight, 3) for name, weight in head.weights.items()}, round(head.bias, 3)
+    )
 
 
-def right_and_fires(gate: Gate, data: Data, asked: Sequence[Asked], encoder: TextEncoder, index: EditIndex) -> Rates:
+def right_and_fires(
+    gate: Gate, data: Data, asked: Sequence[Asked], encoder: TextEncoder, index: EditIndex
+) -> Rates:
     """Per edit, the shares of its questions that fire it: of those that concern it, and of the others."""
-    encoder.encode([text for one in asked for text in (one.query, masked(one.query, data.entries[one.place].names))])
+    encoder.encode(
+        [
+            text
+            for one in asked
+            for text in (one.query, masked(one.query, data.entries[one.place].names))
+        ]
+    )
     shares: Rates = {True: defaultdict(list), False: defaultdict(list)}
     for one in asked:
         matched = {edit.id - 1 for edit in gate.decide(one.query, index).matched}
@@ -452,7 +566,9 @@ def interval(shares: Mapping[int, Sequence[float]], seed: int = 0) -> str:
     return f"{share:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}] of {int(counts.sum()):,}"
 
 
-def curves(data: Data, gate: Calibrated, asked: Sequence[Asked], index: EditIndex) -> tuple[str, str]:
+def curves(
+    data: Data, gate: Calibrated, asked: Sequence[Asked], index: EditIndex
+) -> tuple[str, str]:
     """What any threshold and a model's answers could do, by the probability of each question's own edit.
 
     First the share of right fires where 5 % and 3 % of the others fire; then the share of named questions in the grey
@@ -460,7 +576,9 @@ def curves(data: Data, gate: Calibrated, asked: Sequence[Asked], index: EditInde
     """
     found: dict[bool, list[float]] = {True: [], False: []}
     for one in asked:
-        own = (c.probability for c in gate.candidates(one.query, index) if c.edit.id == one.place + 1)
+        own = (
+            c.probability for c in gate.candidates(one.query, index) if c.edit.id == one.place + 1
+        )
         found[one.kind in FIRE].append(next(own, 0.0))
     right, false = np.array(found[True]), np.array(found[False])
     at = (np.mean(right > np.quantile(false, 1 - share)) for share in (0.05, 0.03))
@@ -509,7 +627,9 @@ def subject_rows(folder: Path, encoder: TextEncoder) -> Table:
     return Table(title, ("data", "half", *OF_GATES), tuple(rows), (DOUBT,))
 
 
-def of_both_gates(data: Data, asked: Sequence[Asked], encoder: TextEncoder) -> Iterator[tuple[str, ...]]:
+def of_both_gates(
+    data: Data, asked: Sequence[Asked], encoder: TextEncoder
+) -> Iterator[tuple[str, ...]]:
     """A row for each of the gates as shipped."""
     index = EditIndex.of(data.edits, encoder)
     for name, gate in (("named, nearest", Named()), ("default calibration", default_gate())):
@@ -522,7 +642,9 @@ def unseen_rows(folder: Path, encoder: TextEncoder) -> Table:
     """Questions that no gate was asked before; the gates as shipped."""
     sets = (halluedit_llama3(folder), qaedit(folder))
     rows = [(data.name, *row) for data in sets for row in of_both_gates(data, data.asked, encoder)]
-    return Table("Questions never asked while the gate was made", ("data", *OF_GATES), tuple(rows), (DOUBT,))
+    return Table(
+        "Questions never asked while the gate was made", ("data", *OF_GATES), tuple(rows), (DOUBT,)
+    )
 
 
 def with_aliases(data: Data) -> Data:
@@ -530,10 +652,14 @@ def with_aliases(data: Data) -> Data:
     aliases: dict[int, list[str]] = defaultdict(list)
     for one in data.asked:
         if one.kind == "alias":
-            before, _, behind = data.entries[one.place].query.partition(data.entries[one.place].subject)
+            before, _, behind = data.entries[one.place].query.partition(
+                data.entries[one.place].subject
+            )
             if one.query.startswith(before) and one.query.endswith(behind):
                 aliases[one.place].append(one.query[len(before) : len(one.query) - len(behind)])
-    entries = [replace(one, aliases=tuple(aliases[place])) for place, one in enumerate(data.entries)]
+    entries = [
+        replace(one, aliases=tuple(aliases[place])) for place, one in enumerate(data.entries)
+    ]
     return replace(data, entries=tuple(entries))
 
 
@@ -550,7 +676,11 @@ def alias_rows(folder: Path, encoder: TextEncoder) -> Table:
         shares = right_and_fires(gate, data, asked, encoder, EditIndex.of(data.edits, encoder))
         rows.append((name, interval(shares[True]), interval(shares[False])))
     title = "WikiData-counterfact, second half: the subject under another name"
-    return Table(title, ("gate", "alias question fires its edit", "same-subject question fires it"), tuple(rows))
+    return Table(
+        title,
+        ("gate", "alias question fires its edit", "same-subject question fires it"),
+        tuple(rows),
+    )
 
 
 def by_rule(one: EditRecord) -> tuple[str, ...]:
@@ -566,7 +696,12 @@ def by_rule(one: EditRecord) -> tuple[str, ...]:
     if found is None:
         return ()
     r, verb, s = found["relation"], found["verb"], one.subject
-    made = (f"The {r} of {s} {verb}", f"{s}'s {r} {verb}", f"What {verb} the {r} of {s}?", f"What {verb} {s}'s {r}?")
+    made = (
+        f"The {r} of {s} {verb}",
+        f"{s}'s {r} {verb}",
+        f"What {verb} the {r} of {s}?",
+        f"What {verb} {s}'s {r}?",
+    )
     return tuple(text for text in made if text != one.query)
 
 
@@ -580,19 +715,39 @@ def wording_rows(folder: Path, encoder: TextEncoder) -> Table:
         places = range(len(data.entries))
         ways = {
             "by rule": [by_rule(one) for one in data.entries],
-            "a paraphrase": [tuple(said[place][:1]) if len(said[place]) > 1 else () for place in places],
+            "a paraphrase": [
+                tuple(said[place][:1]) if len(said[place]) > 1 else () for place in places
+            ],
         }
         for way, made in ways.items():
-            asked = [a for a in data.of_half(0, *QUESTIONS) if made[a.place] and a.query not in made[a.place]]
+            asked = [
+                a
+                for a in data.of_half(0, *QUESTIONS)
+                if made[a.place] and a.query not in made[a.place]
+            ]
             for name, wordings in (("none", [()] * len(made)), (way, made)) if asked else ():
-                entries = (replace(one, paraphrases=more) for one, more in zip(data.entries, wordings, strict=True))
+                entries = (
+                    replace(one, paraphrases=more)
+                    for one, more in zip(data.entries, wordings, strict=True)
+                )
                 stored = replace(data, entries=tuple(entries))
                 index = EditIndex.of(stored.edits, encoder)
                 shares = right_and_fires(default_gate(), stored, asked, encoder, index)
                 at, _ = curves(stored, default_gate(), asked, index)
-                rows.append((data.name, way, name, interval(shares[True]), interval(shares[False]), at))
-    header = ("data", "edits that have wordings", "stored", "right", "fires falsely", "right at 5 % / 3 % fires")
-    return Table("More wordings stored; edits of the first half, default calibration", header, tuple(rows))
+                rows.append(
+                    (data.name, way, name, interval(shares[True]), interval(shares[False]), at)
+                )
+    header = (
+        "data",
+        "edits that have wordings",
+        "stored",
+        "right",
+        "fires falsely",
+        "right at 5 % / 3 % fires",
+    )
+    return Table(
+        "More wordings stored; edits of the first half, default calibration", header, tuple(rows)
+    )
 
 
 def promise_rows(folder: Path, encoder: TextEncoder) -> Table:
@@ -610,19 +765,33 @@ def promise_rows(folder: Path, encoder: TextEncoder) -> Table:
         asked = [one for one in data.asked if one.kind == kind]
         of_edit: dict[int, list[float]] = defaultdict(list)
         for one in asked:
-            own = (c.probability for c in default_gate().candidates(one.query, index) if c.edit.id == one.place + 1)
+            own = (
+                c.probability
+                for c in default_gate().candidates(one.query, index)
+                if c.edit.id == one.place + 1
+            )
             of_edit[one.place].append(next(own, 0.0))
         values = list(of_edit.values())
         for level in levels:
             certificates = list(resampled(values, level))
             given = [(threshold, rate) for threshold, rate in certificates if threshold is not None]
             kept = sum(rate <= level for _, rate in given) + len(certificates) - len(given)
-            rows.append((data.name, kind, f"{level:.2%}", f"{len(given)}", f"{kept / len(certificates):.3f}"))
+            rows.append(
+                (
+                    data.name,
+                    kind,
+                    f"{level:.2%}",
+                    f"{len(given)}",
+                    f"{kept / len(certificates):.3f}",
+                )
+            )
     header = ("data", "questions", "level", f"certified in {SPLITS} splits", "kept")
     return Table("Certificates on half of the edits", header, tuple(rows))
 
 
-def resampled(values: Sequence[Sequence[float]], level: float) -> Iterator[tuple[float | None, float]]:
+def resampled(
+    values: Sequence[Sequence[float]], level: float
+) -> Iterator[tuple[float | None, float]]:
     """For each random half, the threshold certified on it and the share of false fires over all edits."""
     every, shares = (
         np.concatenate(values),
@@ -640,10 +809,14 @@ def time_rows(encoder: TextEncoder) -> Table:
     rows = []
     for count in (100, 20_000, 200_000):
         rng = random.Random(0)
-        names = [" ".join("".join(rng.choices(SYLLABLES, k=3)).title() for _ in "ab") + f" {i}" for i in range(count)]
+        names = [
+            " ".join("".join(rng.choices(SYLLABLES, k=3)).title() for _ in "ab") + f" {i}"
+            for i in range(count)
+        ]
         objects = [" ".join(part[::-1].title() for part in name.split()) for name in names]
         entries = [
-            EditRecord(name, f"{name} {rng.choice(RELATIONS)}", new) for name, new in zip(names, objects, strict=True)
+            EditRecord(name, f"{name} {rng.choice(RELATIONS)}", new)
+            for name, new in zip(names, objects, strict=True)
         ]
         timed = Timed(encoder)
         vectors = Stand(timed)
@@ -651,14 +824,23 @@ def time_rows(encoder: TextEncoder) -> Table:
         index = EditIndex.of(Data("", tuple(entries), ()).edits, vectors)
         built = time.perf_counter() - began
         gate = default_gate()
-        named = [f"Could you tell me who {rng.choice(RELATIONS)} {rng.choice(names)}?" for _ in range(DECISIONS)]
+        named = [
+            f"Could you tell me who {rng.choice(RELATIONS)} {rng.choice(names)}?"
+            for _ in range(DECISIONS)
+        ]
         reverse = [f"What {rng.choice(RELATIONS)} {rng.choice(objects)}?" for _ in range(DECISIONS)]
         others = [
-            f"How do I cook {rng.choice(SYLLABLES)} for {i} people, and where do I buy it?" for i in range(DECISIONS)
+            f"How do I cook {rng.choice(SYLLABLES)} for {i} people, and where do I buy it?"
+            for i in range(DECISIONS)
         ]
         words = [rng.choice(names).split()[0] for _ in range(DECISIONS)]
-        alike = [f"In which language is the name of {w} written in the country, and in which city?" for w in words]
-        cells = [milliseconds(gate, index, queries, timed) for queries in (named, reverse, alike, others)]
+        alike = [
+            f"In which language is the name of {w} written in the country, and in which city?"
+            for w in words
+        ]
+        cells = [
+            milliseconds(gate, index, queries, timed) for queries in (named, reverse, alike, others)
+        ]
         size = sum(vectors.matrix.nbytes for vectors in (index.texts, index.masked)) / 2**20
         changing = after_changes(gate, index, named)
         rows.append((f"{count:,}", *cells, changing, f"{built:.1f} s", f"{size:,.0f} MiB"))
@@ -680,15 +862,21 @@ def public_time_rows(folder: Path, encoder: TextEncoder) -> Table:
     """Milliseconds of a decision on public questions, with CounterFact's edits stored. No answer is looked at."""
     data, timed = counterfact(folder), Timed(encoder)
     index, rng = EditIndex.of(data.edits, timed), random.Random(0)
-    kinds = {f"CounterFact's, {kind}": data.of_half(0, kind) for kind in ("paraphrase", "neighborhood")}
-    kinds["QAEdit's of other things"] = [one for one in qaedit(folder).asked if one.kind not in FIRE]
+    kinds = {
+        f"CounterFact's, {kind}": data.of_half(0, kind) for kind in ("paraphrase", "neighborhood")
+    }
+    kinds["QAEdit's of other things"] = [
+        one for one in qaedit(folder).asked if one.kind not in FIRE
+    ]
     rows = []
     for name, asked in kinds.items():
         queries = [one.query for one in rng.sample(asked, PUBLIC)]
         # Before anything else reads their words, which are kept.
         took = milliseconds(default_gate(), index, queries, timed)
         words = np.mean([len(query.split()) for query in queries])
-        shares = [bool(ParsedQuery.of(query, index).mentions or index.sharing(query)) for query in queries]
+        shares = [
+            bool(ParsedQuery.of(query, index).mentions or index.sharing(query)) for query in queries
+        ]
         rows.append((name, f"{words:.1f}", f"{np.mean(shares):.2f}", took))
     header = ("questions", "words", "name a subject, or share words with a text", "decision")
     title = f"Time of a decision, {len(index.edits):,} edits of CounterFact stored"
@@ -700,7 +888,9 @@ def after_changes(gate: Gate, index: EditIndex, queries: Sequence[str]) -> str:
     took = []
     for edit, query in zip(index.edits.values(), queries[:CHANGES], strict=False):
         began = time.perf_counter()
-        index = index.changed((), [replace(edit, record=replace(edit.record, target_new="Atlantis"))])
+        index = index.changed(
+            (), [replace(edit, record=replace(edit.record, target_new="Atlantis"))]
+        )
         _ = index.wordings
         made = time.perf_counter()
         gate.decide(query, index)
@@ -757,7 +947,8 @@ def milliseconds(gate: Gate, index: EditIndex, queries: Sequence[str], encoder: 
         gate.decide(query, index)
         rows.append((time.perf_counter() - began, encoder.spent[0]))
     [whole, embedding] = [
-        f"{np.median(took):.2f} / {np.quantile(took, 0.99):.2f}" for took in 1000 * np.transpose(rows)
+        f"{np.median(took):.2f} / {np.quantile(took, 0.99):.2f}"
+        for took in 1000 * np.transpose(rows)
     ]
     return f"{whole} ({embedding})"
 
@@ -779,8 +970,12 @@ ALONE = (*TIMES, "wordings", "unseen")
 def main() -> None:
     """Print the tables as Markdown, or write the default calibration."""
     parser = pages.parser(__doc__)
-    parser.add_argument("--fit", type=Path, metavar="FILE", help="write the default calibration instead")
-    parser.add_argument("--only", choices=TABLES, help=f"one table; default: all but {', '.join(ALONE)}")
+    parser.add_argument(
+        "--fit", type=Path, metavar="FILE", help="write the default calibration instead"
+    )
+    parser.add_argument(
+        "--only", choices=TABLES, help=f"one table; default: all but {', '.join(ALONE)}"
+    )
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
     pages.add_cache(parser)
     options = parser.parse_args()
@@ -791,7 +986,10 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> None:
     """Print the tables; progress goes to standard error."""
     if options.only != "times" and not options.data.is_dir():
-        print(f"left out: there is no folder {options.data} with the public files (--data)", file=sys.stderr)
+        print(
+            f"left out: there is no folder {options.data} with the public files (--data)",
+            file=sys.stderr,
+        )
         return
     if options.only in TIMES:  # as a gateway does, which keeps no vector of a question
         encoder = load_encoder(features=options.cache, bulk=BULK, onnx=True)

@@ -39,8 +39,8 @@ import uvicorn
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from drike.serving.server import listen
-from drike.stores.records import EditRecord
+from drike.edits.record import EditRecord
+from drike.gateway.http.server import listen
 from drike.stores.sqlite import SqliteStore
 from lib import pages
 
@@ -61,7 +61,9 @@ async def upstream(scope: Scope, receive: Receive, send: Send) -> None:
     body = json.loads(raw)
     kind = b"text/event-stream" if body.get("stream") else b"application/json"
     size = [] if body.get("stream") else [(b"content-length", b"%d" % len(ANSWER))]
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind), *size]})
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind), *size]}
+    )
     if not body.get("stream"):
         await send({"type": "http.response.body", "body": ANSWER})
         return
@@ -75,7 +77,9 @@ def serve_upstream(pipe: Connection) -> None:
     """Run the upstream, and tell its port."""
     listening = listen("127.0.0.1", 0)
     pipe.send(listening.getsockname()[1])
-    config = uvicorn.Config(upstream, log_level="critical", access_log=False, lifespan="off", timeout_keep_alive=60)
+    config = uvicorn.Config(
+        upstream, log_level="critical", access_log=False, lifespan="off", timeout_keep_alive=60
+    )
     uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -135,7 +139,9 @@ def gateway(above: str, store: Path, gate: str = "named") -> Iterator[Running]:
 
 def chat(content: str, **more: object) -> bytes:
     """The body of a chat."""
-    return json.dumps({"model": "m", "messages": [{"role": "user", "content": content}], **more}).encode()
+    return json.dumps(
+        {"model": "m", "messages": [{"role": "user", "content": content}], **more}
+    ).encode()
 
 
 def numbered(body: bytes, count: int) -> Iterator[bytes]:
@@ -164,26 +170,35 @@ async def overhead(
         for url, seconds in times.items():
             before = running.cpu
             for _ in range(10):
-                found = await asyncio.gather(*(ask(session, url, next(bodies)) for _ in range(at_once)))
+                found = await asyncio.gather(
+                    *(ask(session, url, next(bodies)) for _ in range(at_once))
+                )
                 seconds += [one for one, _, _ in found]
                 edited += sum(bool(edits) for _, _, edits in found)
             cpu += running.cpu - before if url == running.url else 0.0
         asked += 10 * at_once
     direct, through = (statistics.quantiles(seconds, n=100) for seconds in times.values())
-    figures = [1000 * (through[q - 1] - direct[q - 1]) for q in (50, 99)] + [1000 * cpu / asked, running.memory()]
+    figures = [1000 * (through[q - 1] - direct[q - 1]) for q in (50, 99)] + [
+        1000 * cpu / asked,
+        running.memory(),
+    ]
     return (str(at_once), *(f"{figure:.2f}" for figure in figures), f"{edited / asked:.3f}")
 
 
 async def open_streams(session: aiohttp.ClientSession, running: Running, count: int) -> str:
     """Many slow streams at once; how many were cut short, and the most memory."""
     body = chat("Hello", stream=True, user="slow")
-    found = await asyncio.gather(*(ask(session, running.url, body) for _ in range(count)), return_exceptions=True)
+    found = await asyncio.gather(
+        *(ask(session, running.url, body) for _ in range(count)), return_exceptions=True
+    )
     whole = CHUNK * CHUNKS + DONE
     cut = sum(isinstance(one, BaseException) or one[1] != whole for one in found)
     return f"{count} open streams: {cut} cut short, {running.memory('VmHWM'):.0f} MB at most"
 
 
-async def changes(session: aiohttp.ClientSession, running: Running, store: Path, count: int) -> list[str]:
+async def changes(
+    session: aiohttp.ClientSession, running: Running, store: Path, count: int
+) -> list[str]:
     """How long a change takes, and after it until the edit is in force; on the admin port and by another process."""
     other, lines = SqliteStore(store), []
     for how in ("admin port", "another process"):
@@ -221,7 +236,11 @@ async def measure(above: str, place: Path, args: argparse.Namespace) -> None:
     store.close()
     rows: Sequence[tuple[str, Path, bytes]] = (
         ("no edits", place / "empty.db", chat("What is the capital of Peru?")),
-        ("no edits, streamed", place / "empty.db", chat("What is the capital of Peru?", stream=True)),
+        (
+            "no edits, streamed",
+            place / "empty.db",
+            chat("What is the capital of Peru?", stream=True),
+        ),
         ("nothing fires", full, chat("What is the capital of Peru, and what was it in NUMBER?")),
         ("one fires", full, chat("Who is the mayor of Oldtown NUMBER?")),
     )
@@ -231,15 +250,30 @@ async def measure(above: str, place: Path, args: argparse.Namespace) -> None:
         for name, path, body in rows:
             with gateway(above, path) as running:
                 drawn.append(
-                    (name, *await overhead(session, above, running, numbered(body, args.edits), args.requests))
+                    (
+                        name,
+                        *await overhead(
+                            session, above, running, numbered(body, args.edits), args.requests
+                        ),
+                    )
                 )
         for name, _, body in rows[2:] if args.encoder else ():
             with gateway(above, full, "calibrated") as running:
                 for at_once in (1, AT_ONCE):
                     bodies = numbered(body, args.edits)
-                    figures = await overhead(session, above, running, bodies, args.requests, at_once=at_once)
+                    figures = await overhead(
+                        session, above, running, bodies, args.requests, at_once=at_once
+                    )
                     drawn.append((f"{name}, with an encoder", *figures))
-        header = ("", "at a time", "overhead p50, ms", "p99, ms", "CPU ms per request", "memory, MB", "edited")
+        header = (
+            "",
+            "at a time",
+            "overhead p50, ms",
+            "p99, ms",
+            "CPU ms per request",
+            "memory, MB",
+            "edited",
+        )
         pages.draw(f"{args.requests:,} requests a row, {args.edits:,} edits", header, drawn)
         with gateway(above, place / "empty.db") as running:
             print(f"\n{await open_streams(session, running, args.streams)}", flush=True)
@@ -255,7 +289,9 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=500, help="streams open at once")
     parser.add_argument("--edits", type=int, default=20_000, help="edits in the larger store")
     parser.add_argument("--changes", type=int, default=100, help="edits added, each way")
-    parser.add_argument("--encoder", action="store_true", help="also measure the calibrated gate, with an encoder")
+    parser.add_argument(
+        "--encoder", action="store_true", help="also measure the calibrated gate, with an encoder"
+    )
     args = parser.parse_args()
     with pages.measured(args, TITLE, __doc__):
         measure_all(args)

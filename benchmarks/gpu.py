@@ -106,11 +106,19 @@ def score_batched(model: PreTrainedModel, requests: list[Encoded]) -> list[Token
     return scoring._token_scores(logits.flatten(0, 1), requests, places)
 
 
-def measure(model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate: float, keep: int) -> float:
+def measure(
+    model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate: float, keep: int
+) -> float:
     """Print the time for `reads` with the tree, with cached prefixes, and unshared; return that of the tree."""
     inner = model._model
     distinct = sum(len(build_tree([r.ids for r in requests])) for requests in reads)
-    flops = 2 * sum(p.numel() for n, p in inner.model.named_parameters() if p.ndim > 1 and "embed" not in n) * distinct
+    flops = (
+        2
+        * sum(
+            p.numel() for n, p in inner.model.named_parameters() if p.ndim > 1 and "embed" not in n
+        )
+        * distinct
+    )
     for requests in reads[:2]:
         scoring.score_tree(inner, requests)  # warm-up
     tree = seconds(lambda: [scoring.score_tree(inner, requests) for requests in reads])
@@ -137,14 +145,19 @@ def measure(model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate
 def exactness(shape: dict[str, int], device: str) -> dict[str, float]:
     """Differences in nats between the tree's log-probabilities and those of plain forwards, in float32."""
     rng = random.Random(1)
-    model = build(shape | {"num_hidden_layers": max(1, shape["num_hidden_layers"] // 4)}, device, torch.float32)
+    model = build(
+        shape | {"num_hidden_layers": max(1, shape["num_hidden_layers"] // 4)},
+        device,
+        torch.float32,
+    )
     reads = {
         "episode": episode(rng, 16, shape["vocab_size"]),
         "evaluated edit": evaluation(rng, shape["vocab_size"]),
     }
     return {
         name: scoring.disagreement(
-            scoring.score_tree(model._model, requests).scores, scoring.score_naively(model._model, requests).scores
+            scoring.score_tree(model._model, requests).scores,
+            scoring.score_naively(model._model, requests).scores,
         )
         for name, requests in reads.items()
     }
@@ -164,7 +177,9 @@ def build(shape: dict[str, int], device: str, dtype: torch.dtype) -> HuggingFace
 def main() -> None:
     """Build the model on the device and print all timings."""
     parser = pages.parser(__doc__)
-    parser.add_argument("--episodes", type=int, default=300, help="number of training episodes to time")
+    parser.add_argument(
+        "--episodes", type=int, default=300, help="number of training episodes to time"
+    )
     parser.add_argument("--shape", choices=list(SHAPES), default="8B", help="size of the model")
     parser.add_argument("--device", default="cuda", help="torch device")
     args = parser.parse_args()
@@ -175,14 +190,18 @@ def main() -> None:
 def measure_all(args: argparse.Namespace) -> None:
     """Print the tables; progress goes to standard error."""
     if args.device == "cuda" and not torch.cuda.is_available():
-        sys.exit("there is no CUDA device here: --shape tiny --device cpu --episodes 2 tries the script without one")
+        sys.exit(
+            "there is no CUDA device here: --shape tiny --device cpu --episodes 2 tries the script without one"
+        )
     shape = SHAPES[args.shape]
     exact = exactness(shape, args.device)
     model = build(shape, args.device, torch.bfloat16)
     keep = bytes_to_keep(model._model)
     rate = matrix_rate(args.device, 8192 if args.device == "cuda" else 256)
     card = torch.cuda.get_device_name() if args.device == "cuda" else "CPU"
-    print(f"{card}, {rate / 1e12:.1f} TFLOP/s in a bfloat16 product; Llama {args.shape}, random weights\n")
+    print(
+        f"{card}, {rate / 1e12:.1f} TFLOP/s in a bfloat16 product; Llama {args.shape}, random weights\n"
+    )
     print(
         "| read | times | distinct tokens | tree, s | trunk kept, s | batch, s | naive, s | batch/tree | naive/tree | "
         "of the rate | off, nats | batch off, nats |"

@@ -25,11 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from drike import datasets, load_model
-from drike.editors.pool import Pool
+from drike import load_model
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import answers_under
-from drike.evaluation.risk_control import (
+from drike.research import datasets
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import answers_under
+from drike.research.evaluation.risk_control import (
     METRICS,
     Counts,
     Guarantee,
@@ -38,7 +39,7 @@ from drike.evaluation.risk_control import (
     lower_bound,
     score,
 )
-from drike.training.s_objective import actions, count_right
+from drike.research.training.s_objective import actions, count_right
 from lib import pages
 from lib.ceilings import AnswerMatrix, mixes_of, shows_all_fixed
 from lib.policies import trained_policy
@@ -46,11 +47,16 @@ from lib.policies import trained_policy
 TITLE = "Guarantees"
 
 HELD_OUT = 59  # validation edits of a seed: all that are neither trained on nor test edits
-PROMISES = {"shift": ("rr>=.80", "rr>=.85", "rr>=.90", "rr>=.93", "pc>=.85", "pc>=.90"), "k": ("rr>=.75", "rr>=.80")}
+PROMISES = {
+    "shift": ("rr>=.80", "rr>=.85", "rr>=.90", "rr>=.93", "pc>=.85", "pc>=.90"),
+    "k": ("rr>=.75", "rr>=.80"),
+}
 EDITS = (59, 100)
 PRICE = 0.05
 
-Table = tuple[dict[Any, Counts], Counts, dict[Any, float]]  # right answers, probes, price of the prompts
+Table = tuple[
+    dict[Any, Counts], Counts, dict[Any, float]
+]  # right answers, probes, price of the prompts
 
 
 def tables(seed: int, model: Any, encoder: Any, dataset: Any) -> dict[str, Table]:
@@ -62,7 +68,9 @@ def tables(seed: int, model: Any, encoder: Any, dataset: Any) -> dict[str, Table
     right, probes, costs = count_right(policy, held, answers, price=PRICE)
     fixed = [mix for mix in mixes_of(pool.roles) if shows_all_fixed(mix, pool)][::-1]
     of_k = AnswerMatrix.of(held, list(answers_under(fixed, model, pool, held)))
-    by_k = {mix.retains: of_k.counts(of_k.always(column))[..., 0] for column, mix in enumerate(fixed)}
+    by_k = {
+        mix.retains: of_k.counts(of_k.always(column))[..., 0] for column, mix in enumerate(fixed)
+    }
     return {
         "shift": (right, probes, costs),
         "k": (by_k, probes, {mix.retains: PRICE * mix.size / 32 for mix in fixed}),
@@ -85,13 +93,22 @@ def draws(
         order = rng.permutation(len(probes))
         drawn, rest = order[:edits], order[edits:]
         again = rng.integers(len(probes), size=edits)
-        one = {"false, all edits": 0.0, "false, test part": 0.0, "made, all edits": 0.0, "made": 0.0}
-        chosen = calibrate(_of(right, again), probes[again], guarantee=promise, max_probes=most, cost=costs)
+        one = {
+            "false, all edits": 0.0,
+            "false, test part": 0.0,
+            "made, all edits": 0.0,
+            "made": 0.0,
+        }
+        chosen = calibrate(
+            _of(right, again), probes[again], guarantee=promise, max_probes=most, cost=costs
+        )
         if chosen is not None:
             one["made, all edits"] = 1.0
             one["false, all edits"] = measured(right[chosen], slice(None)) < promise.level
         at = _of(right, drawn)
-        one["best certified"] = lower_bound(promise, at[next(iter(at))], probes[drawn], max_probes=most)
+        one["best certified"] = lower_bound(
+            promise, at[next(iter(at))], probes[drawn], max_probes=most
+        )
         chosen = calibrate(at, probes[drawn], guarantee=promise, max_probes=most, cost=costs)
         if chosen is not None:
             one["made"] = 1.0
@@ -140,14 +157,24 @@ def measure(options: argparse.Namespace) -> None:
                 rng, found = np.random.default_rng(0), list[dict[str, float]]()
                 for i, table in enumerate(by_seed):
                     count = (options.draws + i) // options.seeds
-                    found += draws(table[setting], promise, edits, most=most[promise.metric], count=count, rng=rng)
+                    found += draws(
+                        table[setting],
+                        promise,
+                        edits,
+                        most=most[promise.metric],
+                        count=count,
+                        rng=rng,
+                    )
                 mean = {
                     name: np.mean([one[name] for one in found if name in one] or [np.nan])
                     for name in (*found[0], *names)
                 }
                 false = (
                     f"{mean[name]:.1%} ({mean[name] / mean[made] if mean[made] else np.nan:.1%})"
-                    for name, made in (("false, all edits", "made, all edits"), ("false, test part", "made"))
+                    for name, made in (
+                        ("false, all edits", "made, all edits"),
+                        ("false, test part", "made"),
+                    )
                 )
                 cells = [
                     setting,
@@ -160,8 +187,18 @@ def measure(options: argparse.Namespace) -> None:
                 cells += [f"{mean[name]:.3f}" for name in names]
                 rows.append(cells)
                 print(*cells, file=sys.stderr, flush=True)
-    header = ("setting", "guarantee", "edits", "refused", "best certified", "false, all edits", "false, test part")
-    pages.draw(f"{options.draws:,} draws over {options.seeds} seeds", (*header, *names), rows, wide=True)
+    header = (
+        "setting",
+        "guarantee",
+        "edits",
+        "refused",
+        "best certified",
+        "false, all edits",
+        "false, test part",
+    )
+    pages.draw(
+        f"{options.draws:,} draws over {options.seeds} seeds", (*header, *names), rows, wide=True
+    )
 
 
 if __name__ == "__main__":

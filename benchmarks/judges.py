@@ -13,15 +13,15 @@ import sys
 from dataclasses import replace
 from itertools import chain
 
-from drike import datasets
-from drike.editors.catalog import UNTRAINED, make
-from drike.editors.pool import Pool
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GREEDY, RULES
-from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load
-from drike.report.tables import INTERVALS, disagreement
+from drike.research import datasets
+from drike.research.editors.catalog import UNTRAINED, make
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.judge import GREEDY, RULES
+from drike.research.evaluation.metrics import Outcome, Summary, summarise
+from drike.research.report.tables import INTERVALS, disagreement
 from drike.support.table import as_text
 from lib import pages
 
@@ -32,7 +32,11 @@ EDITORS = (*UNTRAINED, "nearest@4")
 
 def judged_by(name: str, outcome: Outcome) -> Outcome:
     """An outcome with scores and text, as the rule of this name judges it."""
-    correct = {"greedy": outcome.correct, "generate": outcome.matched, "likelihood": outcome.prefers}
+    correct = {
+        "greedy": outcome.correct,
+        "generate": outcome.matched,
+        "likelihood": outcome.prefers,
+    }
     return replace(outcome, correct=correct[name])
 
 
@@ -57,10 +61,18 @@ def measure(options: argparse.Namespace) -> None:
         print(f"  {editor.name}", file=sys.stderr, flush=True)
         outcomes[editor.name] = list(evaluate(editor, model, parts.test, rule=GREEDY, write=True))
     rows = [
-        (editor, *(cell(summarise([judged_by(name, outcome) for outcome in of_editor])) for name in RULES))
+        (
+            editor,
+            *(
+                cell(summarise([judged_by(name, outcome) for outcome in of_editor]))
+                for name in RULES
+            ),
+        )
         for editor, of_editor in outcomes.items()
     ]
-    title = f"{parts.ids.title}, {len(parts.test)} test edits, model {options.model}: S, ESR / PC / RR"
+    title = (
+        f"{parts.ids.title}, {len(parts.test)} test edits, model {options.model}: S, ESR / PC / RR"
+    )
     pages.draw(title, ("Editor", *RULES), rows, INTERVALS, wide=True)
     print(disagreement([*chain.from_iterable(outcomes.values())]))
 

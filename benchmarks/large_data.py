@@ -32,19 +32,26 @@ SPLIT_AND_POOL = """
 import sys
 from drike import datasets
 from drike.encoders import load_encoder
-from drike.editors.pool import Pool
+from drike.research.editors.pool import Pool
 split = datasets.load(sys.argv[1]).split()
 Pool(split.demonstrations, load_encoder("hashing")).candidates([case.edit for case in (*split.train, *split.test)])
 """
 LOAD = "import sys; from drike import datasets; datasets.load(sys.argv[1])"
-Fact = tuple[str, str, str, str]  # the query with {} for the subject, the subject, the old and the new object
+Fact = tuple[
+    str, str, str, str
+]  # the query with {} for the subject, the subject, the old and the new object
 
 
 def published_facts(files: Sequence[Path]) -> list[Fact]:
     """The facts of EasyEdit's flat files whose query names the subject once."""
     rows = [row for file in files for row in json.loads(file.read_text("utf-8"))]
     return [
-        (row["prompt"].replace(row["subject"], "{}"), row["subject"], row["ground_truth"], row["target_new"])
+        (
+            row["prompt"].replace(row["subject"], "{}"),
+            row["subject"],
+            row["ground_truth"],
+            row["target_new"],
+        )
         for row in rows
         if row["prompt"].count(row["subject"]) == 1 and "{" not in row["prompt"]
     ]
@@ -54,7 +61,11 @@ def invented_facts(rng: random.Random) -> list[Fact]:
     """As many facts, with as many wordings and objects, as the flat files have."""
     objects = [name(rng) for _ in range(800)]
     return [
-        (f"{{}} {name(rng, 1 + i % 4).lower()} {i % 218} in", f"{name(rng)} {i}", *rng.sample(objects, 2))
+        (
+            f"{{}} {name(rng, 1 + i % 4).lower()} {i % 218} in",
+            f"{name(rng)} {i}",
+            *rng.sample(objects, 2),
+        )
         for i in range(20_000)
     ]
 
@@ -67,7 +78,10 @@ def name(rng: random.Random, words: int = 2) -> str:
 def counterfact(count: int, facts: Sequence[Fact], seed: int = 0) -> list[dict[str, object]]:
     """`count` rows in CounterFact's published form; facts beyond the given ones are about new subjects."""
     rng = random.Random(seed)
-    relations = {wording: f"P{i % RELATIONS}" for i, wording in enumerate(sorted({fact[0] for fact in facts}))}
+    relations = {
+        wording: f"P{i % RELATIONS}"
+        for i, wording in enumerate(sorted({fact[0] for fact in facts}))
+    }
     wordings, subjects = defaultdict(list), defaultdict(list)
     for wording, relation in relations.items():
         wordings[relation].append(wording)
@@ -119,7 +133,17 @@ def measured(arguments: Sequence[str]) -> tuple[float, float]:
 def steps(file: Path, run: Path) -> dict[str, tuple[str, ...]]:
     """The arguments to Python of every step on a data file; `run` is the folder of the training run."""
     inspect = ("-m", "drike", "data", "inspect", str(file))
-    train = ("-m", "drike", "train", "--data", str(file), "--model", "reader", "--encoder", "hashing")
+    train = (
+        "-m",
+        "drike",
+        "train",
+        "--data",
+        str(file),
+        "--model",
+        "reader",
+        "--encoder",
+        "hashing",
+    )
     return {
         "load": ("-c", LOAD, str(file)),
         "load, split, pool, demonstrations of 400 edits": ("-c", SPLIT_AND_POOL, str(file)),

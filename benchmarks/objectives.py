@@ -23,20 +23,28 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from drike import datasets, load_model
-from drike.editors.catalog import Editor, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Form, Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Ranker, RoleCounts, Similarity, Threshold
-from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
+from drike import load_model
+from drike.edits.edit import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
-from drike.evaluation.evaluate import CaseAnswers
-from drike.evaluation.judge import Question
-from drike.evaluation.metrics import harmonic_mean
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role
-from drike.training.algorithm1 import rewrite_reward, train
+from drike.research import datasets
+from drike.research.editors.catalog import Editor, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Form, Retriever
+from drike.research.editors.selectors import (
+    Fraction,
+    RankAndCut,
+    Ranker,
+    RoleCounts,
+    Similarity,
+    Threshold,
+)
+from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.evaluation.judge import Question
+from drike.research.evaluation.metrics import harmonic_mean
+from drike.research.training.algorithm1 import rewrite_reward, train
 from lib import pages
 from lib.ceilings import mixes_of, shows_all_fixed
 from lib.ensemble import fitness_weighted
@@ -52,7 +60,12 @@ STYLE, RETAINS = PromptStyle(), (Role.RETAIN,)
 SIZES = (2, 4, 8)
 PRICE, SHORT = SetTraining.price, 0.5
 SAME = "same sizes as "
-ALL, PAPER, NEAREST, PER_QUERY = "IKE-All, appended", "DR-IKE (paper)", "nearest k = 4", "per query, 18 mixes"
+ALL, PAPER, NEAREST, PER_QUERY = (
+    "IKE-All, appended",
+    "DR-IKE (paper)",
+    "nearest k = 4",
+    "per query, 18 mixes",
+)
 CEILING = "ceiling: best k per query"
 
 
@@ -77,7 +90,11 @@ class Material:
             before = self.model.usage.tokens_computed
             result = make()
             self.made[name] = result, self.model.usage.tokens_computed - before
-            print(f"  seed {self.seed}: {name}, {self.made[name][1]:,} tokens", file=sys.stderr, flush=True)
+            print(
+                f"  seed {self.seed}: {name}, {self.made[name][1]:,} tokens",
+                file=sys.stderr,
+                flush=True,
+            )
         return self.made[name][0]
 
 
@@ -108,7 +125,10 @@ def mixed(m: Material) -> PairPolicy:
         policy = PairPolicy(m.encoder, mixes_of(m.pool.roles))
         known = tested(m.answers, [fixed(m, mix) for mix in policy.mixes], m.cases)
         rows = [(known.right[known.case == i] > 0).tolist() for i in range(len(m.cases))]
-        answers = [CaseAnswers(c.case_id, tuple(map(tuple, row)), ()) for c, row in zip(m.cases, rows, strict=True)]
+        answers = [
+            CaseAnswers(c.case_id, tuple(map(tuple, row)), ())
+            for c, row in zip(m.cases, rows, strict=True)
+        ]
         train_pair_policy(policy, m.cases, answers)
         return policy
 
@@ -119,9 +139,7 @@ def mixed(m: Material) -> PairPolicy:
 def title(draw: Draw, roles: Sequence[Role], price: float = PRICE) -> str:
     """The name of such a row."""
     name = "Bernoulli" if isinstance(draw, Bernoulli) else "Plackett-Luce"
-    return (
-        f"{name}, {'retains only' if roles == RETAINS else 'all roles'}{'' if price == PRICE else f', price {price:g}'}"
-    )
+    return f"{name}, {'retains only' if roles == RETAINS else 'all roles'}{'' if price == PRICE else f', price {price:g}'}"
 
 
 def drawn(m: Material, draw: Draw, roles: Sequence[Role], price: float = PRICE) -> SubsetPolicy:
@@ -129,7 +147,9 @@ def drawn(m: Material, draw: Draw, roles: Sequence[Role], price: float = PRICE) 
 
     def make() -> SubsetPolicy:
         policy = SubsetPolicy(m.encoder, draw, roles=roles)
-        return trained_on_sets(m, title(draw, roles, price), policy, replace(m.settings, price=price))
+        return trained_on_sets(
+            m, title(draw, roles, price), policy, replace(m.settings, price=price)
+        )
 
     made: SubsetPolicy = m.once(title(draw, roles, price), make)
     return made
@@ -140,16 +160,22 @@ def mo_ike_of(m: Material, *, as_released: bool) -> SubsetPolicy:
 
     def make() -> SubsetPolicy:
         policy, settings = mo_ike(m.encoder, as_released=as_released)
-        return trained_on_sets(m, name, policy, replace(settings, epochs=m.settings.epochs, seed=m.seed))
+        return trained_on_sets(
+            m, name, policy, replace(settings, epochs=m.settings.epochs, seed=m.seed)
+        )
 
     name = f"MO-IKE, as {'released' if as_released else 'published'}"
     made: SubsetPolicy = m.once(name, make)
     return made
 
 
-def trained_on_sets(m: Material, name: str, policy: SubsetPolicy, settings: SetTraining) -> SubsetPolicy:
+def trained_on_sets(
+    m: Material, name: str, policy: SubsetPolicy, settings: SetTraining
+) -> SubsetPolicy:
     """The policy after training; its episodes are kept."""
-    m.episodes[name] = list(train_sets(policy, RememberedAnswers(m.model), m.pool, m.cases, settings=settings))
+    m.episodes[name] = list(
+        train_sets(policy, RememberedAnswers(m.model), m.pool, m.cases, settings=settings)
+    )
     return policy
 
 
@@ -163,7 +189,9 @@ def fwe_ike(m: Material) -> InContextEditor[RankAndCut]:
         def score(ranker: Ranker, k: int, cases: Sequence[EditCase]) -> float:
             return score_of(tested(asked, [ike(m, "", ranker, Fraction(1.0, k))], cases).rates(0))
 
-        ensemble = fitness_weighted(rankers, [score(ranker, 4, m.cases[: len(m.held_out)]) for ranker in rankers])
+        ensemble = fitness_weighted(
+            rankers, [score(ranker, 4, m.cases[: len(m.held_out)]) for ranker in rankers]
+        )
         k = max(SIZES, key=lambda k: score(ensemble, k, m.held_out))
         weights = ", ".join(f"{w:.2f}" for w in ensemble.weights)
         print(f"  FWE-IKE: weights {weights}, k = {k}", file=sys.stderr)
@@ -191,12 +219,17 @@ class Chosen:
 def same_sizes(policy: SubsetPolicy, m: Material) -> Chosen:
     """As many demonstrations of each role as the policy shows, the nearest to the edit."""
 
-    def choose(candidates: DemonstrationSet, queries: Sequence[str]) -> list[Sequence[Demonstration]]:
+    def choose(
+        candidates: DemonstrationSet, queries: Sequence[str]
+    ) -> list[Sequence[Demonstration]]:
         counts = [
-            Counter(d.role for d in shown) for shown in (chosen.shown for chosen in policy.select(candidates, queries))
+            Counter(d.role for d in shown)
+            for shown in (chosen.shown for chosen in policy.select(candidates, queries))
         ]
         return [
-            RoleCounts(*(count[role] for role in (Role.COPY, Role.UPDATE, Role.RETAIN))).nearest(candidates)
+            RoleCounts(*(count[role] for role in (Role.COPY, Role.UPDATE, Role.RETAIN))).nearest(
+                candidates
+            )
             for count in counts
         ]
 
@@ -206,7 +239,9 @@ def same_sizes(policy: SubsetPolicy, m: Material) -> Chosen:
 def top(policy: SubsetPolicy, k: int, m: Material) -> Chosen:
     """The k demonstrations with the highest scores for each query."""
 
-    def choose(candidates: DemonstrationSet, queries: Sequence[str]) -> list[Sequence[Demonstration]]:
+    def choose(
+        candidates: DemonstrationSet, queries: Sequence[str]
+    ) -> list[Sequence[Demonstration]]:
         with torch.no_grad():
             z = policy.scores(candidates, policy.features(candidates, queries))[:, :-1]
         best = z.argsort(dim=1, descending=True, stable=True)[:, :k].tolist()
@@ -218,17 +253,26 @@ def top(policy: SubsetPolicy, k: int, m: Material) -> Chosen:
 
 def fixed(m: Material, mix: RoleCounts) -> Chosen:
     """One mix for every query."""
-    return Chosen("fixed", m.pool, lambda candidates, queries: [mix.nearest(candidates)] * len(queries))
+    return Chosen(
+        "fixed", m.pool, lambda candidates, queries: [mix.nearest(candidates)] * len(queries)
+    )
 
 
 def nearest_to_query(k: int, m: Material) -> Chosen:
     """All copies and updates, and the k retains whose query is nearest to the query asked."""
 
-    def choose(candidates: DemonstrationSet, queries: Sequence[str]) -> list[Sequence[Demonstration]]:
+    def choose(
+        candidates: DemonstrationSet, queries: Sequence[str]
+    ) -> list[Sequence[Demonstration]]:
         retains = candidates.retains
-        vectors = unit(np.asarray(m.encoder.encode([*queries, *(d.query for d in retains)]), dtype=np.float64))
+        vectors = unit(
+            np.asarray(m.encoder.encode([*queries, *(d.query for d in retains)]), dtype=np.float64)
+        )
         cosines = vectors[: len(queries)] @ vectors[len(queries) :].T
-        return [(*candidates.fixed, *(retains[i] for i in np.argsort(-row, kind="stable")[:k])) for row in cosines]
+        return [
+            (*candidates.fixed, *(retains[i] for i in np.argsort(-row, kind="stable")[:k]))
+            for row in cosines
+        ]
 
     return Chosen("nearest to the query", m.pool, choose)
 
@@ -297,7 +341,11 @@ class Tested:
 
     def rates(self, editor: int | Sequence[int]) -> Rates:
         """Of an editor, or of the best of several for each probe."""
-        right = self.right[:, editor] if isinstance(editor, int) else self.right[:, [*editor]].max(axis=1)
+        right = (
+            self.right[:, editor]
+            if isinstance(editor, int)
+            else self.right[:, [*editor]].max(axis=1)
+        )
         found = np.zeros((self.case.max() + 1, 3, 2))
         for j, aspect in enumerate(ASPECTS_OF_S):
             mask = self.aspect == aspect
@@ -306,19 +354,35 @@ class Tested:
         return found
 
 
-def tested(answers: RememberedAnswers, editors: Sequence[Editor], cases: Sequence[EditCase]) -> Tested:
+def tested(
+    answers: RememberedAnswers, editors: Sequence[Editor], cases: Sequence[EditCase]
+) -> Tested:
     """Every probe under every editor, all prompts of a case in one call."""
     right, tokens = [], []
     for case in cases:
         queries = [probe.query for probe in case.probes]
         prompts = [editor.prompts(case.edits, queries) for editor in editors]
-        questions = [Question(prompt, p.target) for row in prompts for prompt, p in zip(row, case.probes, strict=True)]
+        questions = [
+            Question(prompt, p.target)
+            for row in prompts
+            for prompt, p in zip(row, case.probes, strict=True)
+        ]
         verdicts, shape = answers.ask(questions), (len(editors), len(queries))
         right.append(np.array([float(one.correct) for one in verdicts]).reshape(shape).T)
-        tokens.append(np.array([one.prompt_tokens or np.nan for one in verdicts], dtype=float).reshape(shape).T)
+        tokens.append(
+            np.array([one.prompt_tokens or np.nan for one in verdicts], dtype=float)
+            .reshape(shape)
+            .T
+        )
     whose = np.array([i for i, case in enumerate(cases) for _ in case.probes])
     aspects = np.array([probe.aspect for case in cases for probe in case.probes])
-    return Tested(np.concatenate(right), np.concatenate(tokens), whose, aspects, tuple(case.case_id for case in cases))
+    return Tested(
+        np.concatenate(right),
+        np.concatenate(tokens),
+        whose,
+        aspects,
+        tuple(case.case_id for case in cases),
+    )
 
 
 def score_of(rates: Rates) -> float:
@@ -332,25 +396,40 @@ def means_of(sums: Rates) -> Rates:
 
 
 def report(
-    found: dict[str, list[tuple[Rates, float]]], costs: dict[str, list[int]], cases: Sequence[Sequence[str]]
+    found: dict[str, list[tuple[Rates, float]]],
+    costs: dict[str, list[int]],
+    cases: Sequence[Sequence[str]],
 ) -> None:
     """Print a table of the rows, and one of paired differences; cases: the ids of every seed's edits."""
     drawn = {
-        name: harmonic_mean(means_of(resampled_by_edit([(ids, r) for ids, (r, _) in zip(cases, seeds, strict=True)])))
+        name: harmonic_mean(
+            means_of(
+                resampled_by_edit([(ids, r) for ids, (r, _) in zip(cases, seeds, strict=True)])
+            )
+        )
         for name, seeds in found.items()
     }
     drawn = {name: of_seeds.mean(axis=-1) for name, of_seeds in drawn.items()}
-    scores = {name: float(np.mean([score_of(rates) for rates, _ in seeds])) for name, seeds in found.items()}
+    scores = {
+        name: float(np.mean([score_of(rates) for rates, _ in seeds]))
+        for name, seeds in found.items()
+    }
     rows = []
     for name, seeds in found.items():
         low, high = np.quantile(drawn[name], [0.025, 0.975])
-        aspects = (f"{m:.3f}" for m in np.mean([means_of(rates.sum(axis=0)) for rates, _ in seeds], axis=0))
-        share = np.mean([tokens for _, tokens in seeds]) / np.mean([tokens for _, tokens in found[ALL]])
+        aspects = (
+            f"{m:.3f}" for m in np.mean([means_of(rates.sum(axis=0)) for rates, _ in seeds], axis=0)
+        )
+        share = np.mean([tokens for _, tokens in seeds]) / np.mean(
+            [tokens for _, tokens in found[ALL]]
+        )
         tokens = "n/a" if np.isnan(share) else f"{share:.2f}"
         gap = scores[CEILING] - scores[PAPER] if PAPER in scores else np.nan
         closed = "" if np.isnan(gap) else f"{(scores[name] - scores[PAPER]) / gap:.0%}"
         cost = f"{np.mean(costs[name]):,.0f}" if name in costs else ""
-        rows.append((name, f"{scores[name]:.3f} [{low:.3f}, {high:.3f}]", *aspects, tokens, closed, cost))
+        rows.append(
+            (name, f"{scores[name]:.3f} [{low:.3f}, {high:.3f}]", *aspects, tokens, closed, cost)
+        )
     header = ("row", "S", "ESR", "PC", "RR", "prompt tokens", "closed", "training tokens")
     edits = len({edit for ids in cases for edit in ids})
     pages.draw(f"{len(cases)} seed(s), {edits} test edits", header, rows, NOTE)
@@ -358,7 +437,9 @@ def report(
     for ours, theirs in PAIRS:
         if ours in drawn and theirs in drawn:
             low, high = np.quantile(drawn[ours] - drawn[theirs], [0.025, 0.975])
-            rows.append((ours, theirs, f"{scores[ours] - scores[theirs]:+.3f} [{low:+.3f}, {high:+.3f}]"))
+            rows.append(
+                (ours, theirs, f"{scores[ours] - scores[theirs]:+.3f} [{low:+.3f}, {high:+.3f}]")
+            )
     pages.draw("Paired differences on the same edits", ("row", "minus", "S"), rows, wide=True)
 
 
@@ -377,7 +458,10 @@ def draw_curves(episodes: dict[str, list[SetEpisode]], edits: int) -> None:
                 (
                     name,
                     what,
-                    *(f"{np.nanmean([value(e) for e in epoch]):.3f}" for epoch in (of_epochs[i] for i in shown)),
+                    *(
+                        f"{np.nanmean([value(e) for e in epoch]):.3f}"
+                        for epoch in (of_epochs[i] for i in shown)
+                    ),
                 )
             )
     header = ("row, seed 0", "mean of draws", *(f"epoch {i + 1}" for i in shown))
@@ -396,12 +480,23 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to ask")
     parser.add_argument("--edits", type=int, default=300, help="training edits of a seed")
-    parser.add_argument("--neighbours", type=int, default=9, help="most neighbours of a training edit that are asked")
+    parser.add_argument(
+        "--neighbours",
+        type=int,
+        default=9,
+        help="most neighbours of a training edit that are asked",
+    )
     parser.add_argument("--epochs", type=int, default=2, help="epochs of training on sets")
-    parser.add_argument("--rate", type=float, default=SetTraining.learning_rate, help="Adam's learning rate on sets")
-    parser.add_argument("--only", action="append", default=[], help="train and test this row; repeatable")
+    parser.add_argument(
+        "--rate", type=float, default=SetTraining.learning_rate, help="Adam's learning rate on sets"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], help="train and test this row; repeatable"
+    )
     parser.add_argument("--curves", action="store_true", help="also training epoch by epoch")
-    parser.add_argument("--validation", action="store_true", help="test on held-out edits instead of test edits")
+    parser.add_argument(
+        "--validation", action="store_true", help="test on held-out edits instead of test edits"
+    )
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         measure(options)
@@ -414,13 +509,24 @@ def measure(options: argparse.Namespace) -> None:
     costs: dict[str, list[int]] = {}
     cases_of: list[tuple[str, ...]] = []
     curves: dict[str, list[SetEpisode]] = {}
-    chosen = {name: row for name, row in ROWS.items() if not options.only or name in (ALL, *options.only)}
+    chosen = {
+        name: row for name, row in ROWS.items() if not options.only or name in (ALL, *options.only)
+    }
     for seed in range(options.seeds):
         parts = dataset.split(seed=seed, validation=59)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         cases = tuple(trimmed(case, options.neighbours) for case in parts.train[: options.edits])
         settings = SetTraining(options.epochs, learning_rate=options.rate, seed=seed)
-        m = Material(seed, model, encoder, pool, cases, parts.validation[:30], settings, RememberedAnswers(model))
+        m = Material(
+            seed,
+            model,
+            encoder,
+            pool,
+            cases,
+            parts.validation[:30],
+            settings,
+            RememberedAnswers(model),
+        )
         made = {name: row(m) for name, row in chosen.items()}
         mixes = mixes_of(pool.roles)
         nearest = [fixed(m, mix) for mix in mixes if shows_all_fixed(mix, pool)]

@@ -15,16 +15,24 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from drike import datasets, tinyfacts
-from drike.editors.catalog import Editor, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import FORMS
-from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Similarity, SubjectSwitch, policy_mixes
+from drike import tinyfacts
 from drike.encoders import load_encoder
-from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models import load
 from drike.prompts import PromptStyle
-from drike.report.tables import INTERVALS, STARRED
+from drike.research import datasets
+from drike.research.editors.catalog import Editor, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import FORMS
+from drike.research.editors.selectors import (
+    Fraction,
+    RankAndCut,
+    RoleCounts,
+    Similarity,
+    SubjectSwitch,
+    policy_mixes,
+)
+from drike.research.evaluation.metrics import Outcome, paired_difference, summarise
+from drike.research.report.tables import INTERVALS, STARRED
 from drike.support.table import Difference, Table, as_markdown
 from lib import pages
 from lib.policies import trained_policy
@@ -68,13 +76,20 @@ def measure(options: argparse.Namespace) -> None:
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         paper = trained(model, parts, pool, form=FORMS[0], seed=seed, variant="DR-IKE")
         everything = policy_mixes(pool.roles)[-1]
-        own, other = RoleCounts(everything.copies, everything.updates, 0), RoleCounts(0, 0, everything.retains)
+        own, other = (
+            RoleCounts(everything.copies, everything.updates, 0),
+            RoleCounts(0, 0, everything.retains),
+        )
         editors: list[Editor] = [
-            InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
+            InContextEditor(
+                "IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")
+            ),
             InContextEditor("Rank-50%", pool, RankAndCut(paper.retriever, Fraction(0.5))),
             InContextEditor("DR-IKE", pool, RankAndCut(paper.retriever, paper.budget)),
             InContextEditor(
-                f"nearest k = {NEAREST}", pool, RankAndCut(Similarity(), Fraction(NEAREST / everything.retains))
+                f"nearest k = {NEAREST}",
+                pool,
+                RankAndCut(Similarity(), Fraction(NEAREST / everything.retains)),
             ),
             InContextEditor("by name, else 16 retains", pool, SubjectSwitch(own, other)),
             InContextEditor("by name, else left alone", pool, SubjectSwitch(own)),

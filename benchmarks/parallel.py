@@ -17,16 +17,17 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from drike import datasets, tinyfacts
-from drike.datasets.dataset import Split
-from drike.editors.catalog import Editor, FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike import tinyfacts
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
 from drike.models.protocols import CustomModel, LanguageModel, Request, Score
-from drike.training.algorithm1 import in_blocks, rewrite_reward, train
+from drike.research import datasets
+from drike.research.datasets.dataset import Split
+from drike.research.editors.catalog import Editor, FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.training.algorithm1 import in_blocks, rewrite_reward, train
 from lib import pages
 
 TITLE = "Several edits at once"
@@ -42,7 +43,12 @@ def endpoints(count: int) -> CustomModel:
         time.sleep(LATENCY)  # one network call
         return [Score((-1.0,), greedy=False, logit_gap=-1.0)] * len(requests)
 
-    return CustomModel("endpoints", lambda prompts, max_tokens, stop: [""] * len(prompts), score, calls_at_once=count)
+    return CustomModel(
+        "endpoints",
+        lambda prompts, max_tokens, stop: [""] * len(prompts),
+        score,
+        calls_at_once=count,
+    )
 
 
 def main() -> None:
@@ -50,7 +56,9 @@ def main() -> None:
     arguments = pages.parser(__doc__)
     arguments.add_argument("--edits", type=int, default=160, help="number of edits")
     arguments.add_argument("--repeat", type=int, default=3, help="runs of each size")
-    arguments.add_argument("--replicas", type=int, nargs="*", default=[], help="numbers of Ray replicas to compare")
+    arguments.add_argument(
+        "--replicas", type=int, nargs="*", default=[], help="numbers of Ray replicas to compare"
+    )
     given = arguments.parse_args()
     with pages.measured(given, TITLE, __doc__):
         measure(given)
@@ -64,7 +72,9 @@ def measure(given: argparse.Namespace) -> None:
     pool = Pool(parts.demonstrations, encoder)
     ike = InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)))
     list(
-        evaluate(ike, CustomModel("echo", lambda prompts, max_tokens, stop: list(prompts)), parts.test)
+        evaluate(
+            ike, CustomModel("echo", lambda prompts, max_tokens, stop: list(prompts)), parts.test
+        )
     )  # compute all features
     if given.replicas:
         measure_replicas(given.replicas, given.repeat, [ike, FactPrompt()], parts)
@@ -75,12 +85,16 @@ def measure(given: argparse.Namespace) -> None:
         rows.append((f"evaluate, {editor.name}", *times(works, given.repeat, given.edits)))
     for at_once in BLOCKS:
         works = {n: partial(learn, endpoints(n), pool, parts, at_once) for n in ENDPOINTS}
-        rows.append((f"train, --parallel-edits {at_once}", *times(works, given.repeat, given.edits)))
+        rows.append(
+            (f"train, --parallel-edits {at_once}", *times(works, given.repeat, given.edits))
+        )
     title = f"ms per edit (share of linear), {given.edits} edits, {LATENCY * 1e3:.0f} ms a call"
     pages.draw(title, ("", *(f"{n} endpoint(s)" for n in ENDPOINTS)), rows)
 
 
-def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor], parts: Split) -> None:
+def measure_replicas(
+    sizes: Sequence[int], repeat: int, editors: Sequence[Editor], parts: Split
+) -> None:
     """Compare Ray actors with the model in this process, and check that the answers are the same."""
     import ray as actors
 
@@ -105,7 +119,9 @@ def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor
         same = "yes" if all(given == answers["here"] for given in answers.values()) else "NO"
         rows.append((editor.name, *each, f"{seconds[1] / seconds[-1]:.2f} x", same))
     against = f"{sizes[-1]} against {sizes[0]}"
-    pages.draw("ms per edit of replicas", ("", "no Ray", *list(models)[1:], against, "same answers"), rows)
+    pages.draw(
+        "ms per edit of replicas", ("", "no Ray", *list(models)[1:], against, "same answers"), rows
+    )
 
 
 def answer(editor: Editor, model: LanguageModel, parts: Split) -> None:
@@ -124,7 +140,11 @@ def learn(model: LanguageModel, pool: Pool, parts: Split, at_once: int) -> None:
     editor = InContextEditor("DR-IKE", pool, RankAndCut(retriever, Threshold()))
     list(
         train(
-            editor, rewrite_reward(model), parts.test, epochs=1, schedule=in_blocks(at_once, model.info.calls_at_once)
+            editor,
+            rewrite_reward(model),
+            parts.test,
+            epochs=1,
+            schedule=in_blocks(at_once, model.info.calls_at_once),
         )
     )
 
@@ -145,7 +165,8 @@ def times(works: dict[int, Callable[[], None]], repeat: int, edits: int) -> list
     first, *_ = works
     each = {n: f"{seconds / edits * 1e3:.1f}" for n, seconds in best.items()}
     return [
-        each[n] if n == first else f"{each[n]} ({best[first] * first / seconds / n:.0%})" for n, seconds in best.items()
+        each[n] if n == first else f"{each[n]} ({best[first] * first / seconds / n:.0%})"
+        for n, seconds in best.items()
     ]
 
 

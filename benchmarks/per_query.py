@@ -20,15 +20,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drike import datasets, load_model
-from drike.editors.pool import Pool
-from drike.editors.selectors import RoleCounts
-from drike.edits import Edit, EditCase
+from drike import load_model
+from drike.edits.edit import Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
-from drike.evaluation.evaluate import CaseAnswers, answers_under
-from drike.evaluation.metrics import estimated
+from drike.research import datasets
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import RoleCounts
+from drike.research.evaluation.evaluate import CaseAnswers, answers_under
+from drike.research.evaluation.metrics import estimated
 from drike.support.table import as_markdown
-from drike.words import mentions
+from drike.text.words import mentions
 from lib import pages
 from lib.ceilings import (
     AnswerMatrix,
@@ -75,10 +76,14 @@ class Switch:
 
     def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
         """The mix for each query."""
-        return [self.named if mentions(query, edit.subject or "") else self.other for query in queries]
+        return [
+            self.named if mentions(query, edit.subject or "") else self.other for query in queries
+        ]
 
 
-def chosen_by(policy: PairPolicy | Switch, cases: Sequence[EditCase], mixes: Sequence[RoleCounts]) -> Chosen:
+def chosen_by(
+    policy: PairPolicy | Switch, cases: Sequence[EditCase], mixes: Sequence[RoleCounts]
+) -> Chosen:
     """The column of the mix that a policy chooses for each probe."""
     chosen = [policy.choose(case.edit, [probe.query for probe in case.probes]) for case in cases]
     return np.array([mixes.index(mix) for of_case in chosen for mix in of_case])
@@ -117,8 +122,13 @@ def measure(options: argparse.Namespace) -> None:
         choices = [*mixes, *subsets]
         asked = list(asks(choices, model, pool, parts.test))
         test = AnswerMatrix.of(parts.test, asked)
-        rows = {f"nearest k = {mix.retains}": test.always(mixes.index(mix)) for mix in retains_only[2:5]}
-        own, other = RoleCounts(everything.copies, everything.updates, 0), RoleCounts(0, 0, everything.retains)
+        rows = {
+            f"nearest k = {mix.retains}": test.always(mixes.index(mix)) for mix in retains_only[2:5]
+        }
+        own, other = (
+            RoleCounts(everything.copies, everything.updates, 0),
+            RoleCounts(0, 0, everything.retains),
+        )
         policies: dict[str, PairPolicy | Switch] = {
             "switch by name, retains only (0 or 16)": Switch(own, everything),
             SWITCH: Switch(own, other),
@@ -131,30 +141,58 @@ def measure(options: argparse.Namespace) -> None:
             encoder, retains_only, parts.train, of_k, named=False, price=0.05
         )
         rows |= {name: chosen_by(policy, parts.test, mixes) for name, policy in policies.items()}
-        relations = np.random.default_rng(seed).permutation(sorted({c.edit.relation or "" for c in parts.train}))
-        seen = [i for i, case in enumerate(parts.train) if case.edit.relation in relations[:RELATIONS]]
-        policy = trained(
-            encoder, learned, [parts.train[i] for i in seen], [train[i] for i in seen], named=False, price=0.05
+        relations = np.random.default_rng(seed).permutation(
+            sorted({c.edit.relation or "" for c in parts.train})
         )
-        of_new = [i for i, case in enumerate(parts.test) if case.edit.relation in relations[RELATIONS:]]
+        seen = [
+            i for i, case in enumerate(parts.train) if case.edit.relation in relations[:RELATIONS]
+        ]
+        policy = trained(
+            encoder,
+            learned,
+            [parts.train[i] for i in seen],
+            [train[i] for i in seen],
+            named=False,
+            price=0.05,
+        )
+        of_new = [
+            i for i, case in enumerate(parts.test) if case.edit.relation in relations[RELATIONS:]
+        ]
         held = [parts.test[i] for i in of_new]
         of_held = AnswerMatrix.of(held, [asked[i] for i in of_new])
         best = ceilings(of_held, choices, pool)
         for name, chosen in (ceilings(test, choices, pool) | rows).items():
             found.setdefault(name, []).append((test, chosen))
         new = {"pair policy": policy, SWITCH: policies[SWITCH]}
-        for name, chosen in ({name: chosen_by(choice, held, mixes) for name, choice in new.items()} | best).items():
+        for name, chosen in (
+            {name: chosen_by(choice, held, mixes) for name, choice in new.items()} | best
+        ).items():
             unseen.setdefault(name, []).append((of_held, chosen))
-        print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", file=sys.stderr, flush=True)
+        print(
+            f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far",
+            file=sys.stderr,
+            flush=True,
+        )
     for title, of_seeds in (("All relations", found), ("Relations never trained on", unseen)):
         by_name = {name: measured(seeds) for name, seeds in of_seeds.items()}
-        print(as_markdown(ceilings_table(by_name, f"{title}, {options.seeds} seeds", "best mix per query")), flush=True)
-        less = [(name, minus(of_seeds[name], of_seeds[SWITCH])) for name in of_seeds if name.startswith("pair policy")]
+        print(
+            as_markdown(
+                ceilings_table(by_name, f"{title}, {options.seeds} seeds", "best mix per query")
+            ),
+            flush=True,
+        )
+        less = [
+            (name, minus(of_seeds[name], of_seeds[SWITCH]))
+            for name in of_seeds
+            if name.startswith("pair policy")
+        ]
         edits = len({edit for matrix, _ in of_seeds[SWITCH] for edit in matrix.cases})
         pages.draw(f"{title}: minus {SWITCH}, paired over {edits} edits", ("choice", "S"), less)
 
 
-def minus(ours: Sequence[tuple[AnswerMatrix, Chosen]], theirs: Sequence[tuple[AnswerMatrix, Chosen]]) -> str:
+def minus(
+    ours: Sequence[tuple[AnswerMatrix, Chosen]], theirs: Sequence[tuple[AnswerMatrix, Chosen]]
+) -> str:
     """The paired difference in S of two choices on the same seeds."""
     (s, drawn), (other, others) = scores(ours), scores(theirs)
     [found] = estimated(np.array([s - other]), (drawn - others)[:, None])

@@ -14,13 +14,13 @@ import argparse
 import sys
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts
-from drike.datasets import TINYFACTS, load
-from drike.editors.catalog import make
-from drike.editors.pool import Pool
+from drike.edits.record import as_stored
 from drike.encoders import load_encoder
 from drike.models import EMBEDDED
 from drike.models import load as load_model
-from drike.stores.records import as_stored
+from drike.research.datasets import TINYFACTS, load
+from drike.research.editors.catalog import make
+from drike.research.editors.pool import Pool
 from lib import pages
 
 TITLE = "Where an edit stands in a request"
@@ -54,15 +54,25 @@ def measure(args: argparse.Namespace) -> None:
         for case in split.test:
             queries = [case.edit.query, *(probe.query for probe in case.paraphrases)]
             edits = as_stored([case.edit])
-            texts = [placement.around(Facts(edits, query), query, "").before + query for query in queries]
+            texts = [
+                placement.around(Facts(edits, query), query, "").before + query for query in queries
+            ]
             tokens += model.count_tokens(texts) if model.count_tokens else []
             for query, done in zip(queries, model.generate(texts), strict=True):
-                right[query == case.edit.query].append(done.text.strip().startswith(case.edit.target_new))
+                right[query == case.edit.query].append(
+                    done.text.strip().startswith(case.edit.target_new)
+                )
         shares = [sum(right[own]) / len(right[own]) for own in (True, False)]
-        rows.append((name, *(f"{share:.2f}" for share in shares), f"{sum(tokens) / len(tokens):.0f}"))
+        rows.append(
+            (name, *(f"{share:.2f}" for share in shares), f"{sum(tokens) / len(tokens):.0f}")
+        )
         print(*rows[-1], file=sys.stderr, flush=True)
     header = ("placement", "own queries", "paraphrases", "tokens")
-    pages.draw(f"Share of right answers, {args.edits} test edits of TinyFacts, embedded model", header, rows)
+    pages.draw(
+        f"Share of right answers, {args.edits} test edits of TinyFacts, embedded model",
+        header,
+        rows,
+    )
 
 
 if __name__ == "__main__":

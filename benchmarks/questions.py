@@ -40,11 +40,11 @@ from pathlib import Path
 import numpy as np
 
 from drike.encoders import FloatArray, TextEncoder, load_encoder
-from drike.evaluation.metrics import estimated, resampled
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
+from drike.research.evaluation.metrics import estimated, resampled
 from drike.stores.log import snapshot
 from drike.stores.opening import open_store
 from drike.stores.portable import edits_of, import_edits, scan
@@ -98,7 +98,9 @@ def read_questions(file: Path) -> list[Asked]:
     """The questions of a file."""
     with file.open(encoding="utf-8", newline="") as lines:
         return [
-            Asked(row["kind"], row["half"], row["query"], frozenset(map(int, row["wanted"].split())))
+            Asked(
+                row["kind"], row["half"], row["query"], frozenset(map(int, row["wanted"].split()))
+            )
             for row in csv.DictReader(lines)
         ]
 
@@ -109,21 +111,37 @@ def stored_index(file: Path, encoder: TextEncoder) -> EditIndex:
         store = open_store(f"{folder}/edits.db")
         imported = import_edits(store, edits_of(scan(file)[0]))
         if imported.refused or imported.repeated:
-            raise ValueError(f"{imported.repeated} rows repeat others, refused: {'; '.join(imported.refused)}")
+            raise ValueError(
+                f"{imported.repeated} rows repeat others, refused: {'; '.join(imported.refused)}"
+            )
         return EditIndex.of(snapshot(store).in_force(AT), encoder)
 
 
 def applied_ids(gate: Gate, index: EditIndex, questions: Sequence[Asked]) -> list[frozenset[int]]:
     """The ids of the edits that a gate applies to each question."""
-    return [frozenset(edit.id for edit in gate.decide(asked.query, index).applied) for asked in questions]
+    return [
+        frozenset(edit.id for edit in gate.decide(asked.query, index).applied)
+        for asked in questions
+    ]
 
 
 def counted(wanted: Collection[int], applied: Collection[int]) -> FloatArray:
     """Hits and cases of each of METRICS, (4, 2)."""
     common = set(wanted) & set(applied)
     some, unwanted = bool(wanted), len(applied) > len(common)
-    hits = (some and len(common) == len(wanted), unwanted and not common, unwanted and bool(common), bool(applied))
-    return np.array([(hit and case, case) for hit, case in zip(hits, (some, some, some, not some), strict=True)], float)
+    hits = (
+        some and len(common) == len(wanted),
+        unwanted and not common,
+        unwanted and bool(common),
+        bool(applied),
+    )
+    return np.array(
+        [
+            (hit and case, case)
+            for hit, case in zip(hits, (some, some, some, not some), strict=True)
+        ],
+        float,
+    )
 
 
 def rates(questions: Sequence[Asked], applied: Sequence[Collection[int]]) -> list[Estimate]:
@@ -141,7 +159,10 @@ def rates(questions: Sequence[Asked], applied: Sequence[Collection[int]]) -> lis
 def gates(thresholds: Iterable[float]) -> dict[str, Gate]:
     """The gates to compare; the second is the default as it comes."""
     own = default_gate()
-    at = {f"default_gate() at {threshold:g}": replace(own, threshold=threshold) for threshold in thresholds}
+    at = {
+        f"default_gate() at {threshold:g}": replace(own, threshold=threshold)
+        for threshold in thresholds
+    }
     return {"Named()": Named(), f"default_gate(), {own.threshold:g}": own, **at}
 
 
@@ -149,7 +170,11 @@ def by_kind(questions: Sequence[Asked], applied: Sequence[Collection[int]]) -> l
     """A row for each kind."""
     rows = []
     for kind, said in KINDS.items():
-        own = [(asked, ids) for asked, ids in zip(questions, applied, strict=True) if asked.kind == kind]
+        own = [
+            (asked, ids)
+            for asked, ids in zip(questions, applied, strict=True)
+            if asked.kind == kind
+        ]
         if own:
             number = Counter(bool(asked.wanted) for asked, _ in own)
             counts: list[Cell] = [Number(number[True]), Number(number[False])]
@@ -174,19 +199,31 @@ def main() -> None:
     """Print the tables as Markdown."""
     parser = pages.parser(__doc__)
     parser.add_argument("--half", choices=FILES, default=TUNE, help="of the questions")
-    parser.add_argument("--thresholds", type=float, nargs="*", default=[0.1, 0.3, 0.5, 0.7], help="of the default gate")
     parser.add_argument(
-        "--failures", action="store_true", help=f"list what the default gate fails, not of {TEST}, {UNSEEN}"
+        "--thresholds",
+        type=float,
+        nargs="*",
+        default=[0.1, 0.3, 0.5, 0.7],
+        help="of the default gate",
+    )
+    parser.add_argument(
+        "--failures",
+        action="store_true",
+        help=f"list what the default gate fails, not of {TEST}, {UNSEEN}",
     )
     options = parser.parse_args()
     if options.failures and options.half in (TEST, UNSEEN):
-        parser.error(f"--failures shows no questions of the half {options.half}: they are not to be tuned on")
+        parser.error(
+            f"--failures shows no questions of the half {options.half}: they are not to be tuned on"
+        )
     encoder = load_encoder()
     with pages.measured(options, TITLE, __doc__):
         measure(FOLDER, encoder, gates(options.thresholds), options.half, failing=options.failures)
 
 
-def measure(folder: Path, encoder: TextEncoder, compared: Mapping[str, Gate], half: str, *, failing: bool) -> None:
+def measure(
+    folder: Path, encoder: TextEncoder, compared: Mapping[str, Gate], half: str, *, failing: bool
+) -> None:
     """Print the tables for a folder's edits and the questions of a half; the kinds for the first two gates."""
     edits, file = FILES[half]
     questions = [asked for asked in read_questions(folder / file) if asked.half == half]
@@ -195,14 +232,24 @@ def measure(folder: Path, encoder: TextEncoder, compared: Mapping[str, Gate], ha
     wanting = sum(bool(asked.wanted) for asked in questions)
     said = f"half to {half}" if half in (TUNE, TEST) else f"{half} set"
     title = f"{len(index.edits)} edits, {said}: {wanting} questions want edits, {len(questions) - wanting} none"
-    pages.draw(title, ("gate", *METRICS), [[name, *rates(questions, ids)] for name, ids in applied.items()], NOTE)
+    pages.draw(
+        title,
+        ("gate", *METRICS),
+        [[name, *rates(questions, ids)] for name, ids in applied.items()],
+        NOTE,
+    )
     for name in list(compared)[:2]:
         header = ("kind", "want edits", "want none", *METRICS)
         pages.draw(f"By kind: {name}", header, by_kind(questions, applied[name]), NOTE)
     if failing:
         name = list(compared)[min(1, len(compared) - 1)]
         rows = failures(questions, applied[name])
-        pages.draw(f"Failed by {name}: {len(rows)}", ("kind", "question", "wanted", "applied"), rows, wide=True)
+        pages.draw(
+            f"Failed by {name}: {len(rows)}",
+            ("kind", "question", "wanted", "applied"),
+            rows,
+            wide=True,
+        )
     print(f"  {half}: {len(questions)} questions", file=sys.stderr, flush=True)
 
 

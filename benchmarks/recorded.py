@@ -35,19 +35,29 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.edits import Aspect
+from drike.edits.edit import Aspect
+from drike.edits.record import EditVersion
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import salient
-from drike.evaluation.metrics import estimated, harmonic_mean, resampled
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Candidate, Decision, Gate
 from drike.gates.index import EditIndex
-from drike.stores.records import EditVersion
+from drike.research.evaluation.metrics import estimated, harmonic_mean, resampled
 from drike.support.table import Cell, Difference, Estimate, Number, Table, as_markdown
 from lib import pages, recorded
 from lib.recorded import WEIGHT_EDITORS, Answer, RecordedEdit, RecordedQuestion, clean
-from lib.recorded_policy import Estimator, Flags, Learned, described, exact, logits, reinforced, start, trained
+from lib.recorded_policy import (
+    Estimator,
+    Flags,
+    Learned,
+    described,
+    exact,
+    logits,
+    reinforced,
+    start,
+    trained,
+)
 from lib.statements import restated
 
 TITLE = "The gate on recorded answers"
@@ -112,7 +122,9 @@ class Recording:
         found = list[Candidate]()
         for place, asked in texts.items():
             edit = EditVersion(1, 1, 1, "", self.edits[place].record)
-            found += map(described, policy.candidates([edit.record.edit], asked), asked, repeat(edit))
+            found += map(
+                described, policy.candidates([edit.record.edit], asked), asked, repeat(edit)
+            )
         return tuple(found)
 
     def questions(self, *kinds: str) -> Iterator[tuple[int, RecordedEdit, RecordedQuestion]]:
@@ -152,7 +164,12 @@ class Noting:
 
 
 def opened(
-    folder: Path, model: str, encoder: TextEncoder, asked: tuple[str, ...] = ASKED, *, alone: bool = False
+    folder: Path,
+    model: str,
+    encoder: TextEncoder,
+    asked: tuple[str, ...] = ASKED,
+    *,
+    alone: bool = False,
 ) -> Recording:
     """A model's edits, stored; what the gate compares with all of them is embedded in one batch.
 
@@ -178,7 +195,9 @@ def decisions(gate: Gate, found: Recording) -> dict[str, Decision]:
 
 def at_threshold(decision: Decision, threshold: float) -> Decision:
     """The decision that the same gate makes with another threshold."""
-    matching = [candidate for candidate in decision.candidates if candidate.probability >= threshold]
+    matching = [
+        candidate for candidate in decision.candidates if candidate.probability >= threshold
+    ]
     return Decision.of(decision.query, decision.candidates, matching, "no edit is probable enough")
 
 
@@ -194,14 +213,20 @@ def matches(found: Recording, decided: Mapping[str, Decision]) -> dict[tuple[int
 
 def constant(name: str, found: Recording, choose: Callable[[RecordedQuestion], Answer]) -> Editor:
     """An editor whose answer depends on the question alone; without kinds that it has no answers to."""
-    return Editor(name, {(place, q.kind): choose(q) for place, _, q in found.questions(*found.asked)})
+    return Editor(
+        name, {(place, q.kind): choose(q) for place, _, q in found.questions(*found.asked)}
+    )
 
 
 def of_gate(name: str, found: Recording, decided: Mapping[str, Decision]) -> Editor:
     """A gate's choices among the recorded answers."""
     matched = matches(found, decided)
     return Editor(
-        name, {(place, q.kind): matched[place, q.kind].answer(q) for place, _, q in found.questions(*found.asked)}
+        name,
+        {
+            (place, q.kind): matched[place, q.kind].answer(q)
+            for place, _, q in found.questions(*found.asked)
+        },
     )
 
 
@@ -210,7 +235,9 @@ def gates(found: Recording) -> dict[str, dict[str, Decision]]:
     gate = default_gate()
     default = found.decided
     thresholds = {
-        f"the same at {threshold:g}": {text: at_threshold(decision, threshold) for text, decision in default.items()}
+        f"the same at {threshold:g}": {
+            text: at_threshold(decision, threshold) for text, decision in default.items()
+        }
         for threshold in THRESHOLDS
     }
     shipped = f"default gate at its threshold, {gate.threshold:g}"
@@ -221,12 +248,22 @@ def editors(found: Recording, decided: Mapping[str, Mapping[str, Decision]]) -> 
     """All rows. decided: by gate."""
     rows = [constant("unedited", found, lambda q: q.without)]
     for name in WEIGHT_EDITORS:
-        answers = {(p, q.kind): q.edited[name] for p, _, q in found.questions(*found.asked) if name in q.edited}
+        answers = {
+            (p, q.kind): q.edited[name]
+            for p, _, q in found.questions(*found.asked)
+            if name in q.edited
+        }
         rows += [Editor(name, answers)] if answers else []
     rows.append(constant("fact always in the prompt", found, lambda q: q.with_fact))
     rows += [of_gate(name, found, own) for name, own in decided.items()]
-    perfect = constant("perfect gate", found, lambda q: q.without if q.aspect is Aspect.SAME_SUBJECT else q.with_fact)
-    better = constant("the better of both answers", found, lambda q: max(q.without, q.with_fact, key=rightness))
+    perfect = constant(
+        "perfect gate",
+        found,
+        lambda q: q.without if q.aspect is Aspect.SAME_SUBJECT else q.with_fact,
+    )
+    better = constant(
+        "the better of both answers", found, lambda q: max(q.without, q.with_fact, key=rightness)
+    )
     return [*rows, perfect, better]
 
 
@@ -266,7 +303,9 @@ def _with_s(sums: Counts) -> Counts:
     with np.errstate(invalid="ignore"):
         shares: Counts = sums[..., 0] / sums[..., 1]
     both = [
-        harmonic_mean(shares[..., [KINDS.index(kind) for kind in ("rewrite", "paraphrase", reading)]])[..., None]
+        harmonic_mean(
+            shares[..., [KINDS.index(kind) for kind in ("rewrite", "paraphrase", reading)]]
+        )[..., None]
         for reading in ("same_subject", CLEAN)
     ]
     return np.concatenate([shares, *both], axis=-1)
@@ -289,7 +328,9 @@ def _table(found: Recording, what: str, rows: Sequence[Editor], names: Sequence[
         of_kind = estimates(counts(found, editor))
         body.append((editor.name, *(of_kind[name] for name in names)))
     header = ("answers", *(HEADS.get(name, name) for name in names))
-    return Table(f"{found.model}: {what}; {len(found.edits):,} edits, all stored", header, tuple(body))
+    return Table(
+        f"{found.model}: {what}; {len(found.edits):,} edits, all stored", header, tuple(body)
+    )
 
 
 def learned(found: Recording, reading: str) -> Learned:
@@ -306,12 +347,23 @@ def learned(found: Recording, reading: str) -> Learned:
 
 
 def of_policies(
-    found: Recording, first: Recording, reading: str, estimator: Estimator, *, of_question: bool = True
+    found: Recording,
+    first: Recording,
+    reading: str,
+    estimator: Estimator,
+    *,
+    of_question: bool = True,
 ) -> Flags:
     """For which questions policies state the fact that are trained on the other topics of the first recording."""
-    topics = {topic: i % FOLDS for i, topic in enumerate(sorted({edit.topic for edit in (*first.edits, *found.edits)}))}
+    topics = {
+        topic: i % FOLDS
+        for i, topic in enumerate(sorted({edit.topic for edit in (*first.edits, *found.edits)}))
+    }
     material, stated = learned(first, reading), np.zeros(len(found.own), dtype=bool)
-    folds, own = (np.array([topics[edit.topic] for _, edit, _ in of.questions(*of.asked)]) for of in (first, found))
+    folds, own = (
+        np.array([topics[edit.topic] for _, edit, _ in of.questions(*of.asked)])
+        for of in (first, found)
+    )
     encoder = first.index.require_encoder()
     for fold in range(FOLDS):
         policy = trained(material.some(folds != fold), encoder, estimator, of_question=of_question)
@@ -329,12 +381,18 @@ def policy_rows(found: Recording, first: Recording) -> Table:
     choices["default gate"] = logits(gate, found.own) >= 0
     for reading in ("unchanged", CLEAN):
         for name, estimator in (("exact gradient", exact), ("REINFORCE", reinforced)):
-            choices[f"policy on S {reading}, {name}"] = of_policies(found, first, reading, estimator)
+            choices[f"policy on S {reading}, {name}"] = of_policies(
+                found, first, reading, estimator
+            )
         plain = of_policies(found, first, reading, exact, of_question=False)
         choices[f"policy on S {reading}, the gate's features alone"] = plain
     asked = list(found.questions(*found.asked))
-    choices["the fact before all but same-subject questions"] = np.array([q.kind != "same_subject" for *_, q in asked])
-    choices["the better of both answers"] = np.array([q.with_fact.right > q.without.right for _, _, q in asked])
+    choices["the fact before all but same-subject questions"] = np.array(
+        [q.kind != "same_subject" for *_, q in asked]
+    )
+    choices["the better of both answers"] = np.array(
+        [q.with_fact.right > q.without.right for _, _, q in asked]
+    )
     made: dict[str, tuple[Counts, Counts]] = {}
     for name, stated in choices.items():
         answers = {
@@ -346,12 +404,31 @@ def policy_rows(found: Recording, first: Recording) -> Table:
     body: list[tuple[Cell, ...]] = []
     for name, (values, drawn) in made.items():
         minus: list[Cell] = []
-        for other in ("fact always in the prompt", "default gate"):  # the same edits are drawn for all
-            above, drawn_above = values[:2] - made[other][0][:2], drawn[:, :2] - made[other][1][:, :2]
+        for other in (
+            "fact always in the prompt",
+            "default gate",
+        ):  # the same edits are drawn for all
+            above, drawn_above = (
+                values[:2] - made[other][0][:2],
+                drawn[:, :2] - made[other][1][:, :2],
+            )
             minus += map(Difference, estimated(above, drawn_above))
         body.append((name, *estimated(values, drawn), f"{choices[name].mean():.2f}", *minus))
-    minus_of = (f"minus {other}, {reading}" for other in ("fact always", "gate") for reading in ("unchanged", CLEAN))
-    header = ("choice", "S of all, unchanged", "S of all, clean", *ASKED[:ONE], "hops", CLEAN, "fact stated", *minus_of)
+    minus_of = (
+        f"minus {other}, {reading}"
+        for other in ("fact always", "gate")
+        for reading in ("unchanged", CLEAN)
+    )
+    header = (
+        "choice",
+        "S of all, unchanged",
+        "S of all, clean",
+        *ASKED[:ONE],
+        "hops",
+        CLEAN,
+        "fact stated",
+        *minus_of,
+    )
     title = f"{found.model}: all kinds of questions, each under its own edit; trained on other topics of {first.model}"
     return Table(title, header, tuple(body))
 
@@ -364,7 +441,9 @@ def _of_all(sums: Counts) -> Counts:
         shares: Counts = sums[..., 0] / sums[..., 1]
     kinds = [*range(ONE + 1)]
     readings = (kinds, [ONE + 1 if kind == ASKED.index("same_subject") else kind for kind in kinds])
-    return np.concatenate([*(harmonic_mean(shares[..., of])[..., None] for of in readings), shares], axis=-1)
+    return np.concatenate(
+        [*(harmonic_mean(shares[..., of])[..., None] for of in readings), shares], axis=-1
+    )
 
 
 def bound_rows(found: Recording, decided: Mapping[str, Mapping[str, Decision]]) -> Table:
@@ -378,7 +457,9 @@ def bound_rows(found: Recording, decided: Mapping[str, Mapping[str, Decision]]) 
             cells.append(Number(sum(match.own and match.others > 0 for match in of_kind)))
             cells.append(Number(sum(not match.own and match.others > 0 for match in of_kind)))
         kept, lost = (estimates(counts(found, editor, lost=way)) for way in (False, True))
-        cells += [of_way[f"S {reading}"] for reading in ("unchanged", "clean") for of_way in (kept, lost)]
+        cells += [
+            of_way[f"S {reading}"] for reading in ("unchanged", "clean") for of_way in (kept, lost)
+        ]
         body.append(tuple(cells))
     header = (
         "gate", "same subject: own and others match", "only others", "paraphrase: own and others", "only others",
@@ -396,10 +477,15 @@ def pushback_rows(found: Recording) -> Table:
         for place, _, question in found.questions(*kinds):
             made[place, kinds.index(question.kind)] = getattr(question, side).right, 1
         with np.errstate(invalid="ignore"):
-            values, drawn = (sums[..., 0] / sums[..., 1] for sums in (made.sum(axis=0), resampled(made, RESAMPLES)))
+            values, drawn = (
+                sums[..., 0] / sums[..., 1]
+                for sums in (made.sum(axis=0), resampled(made, RESAMPLES))
+            )
         body.append((name, *estimated(values, drawn)))
     header = ("answers", *(f"after {n}" for n in TURNS))
-    return Table(f"{found.model}: own question, right after so many challenges", header, tuple(body))
+    return Table(
+        f"{found.model}: own question, right after so many challenges", header, tuple(body)
+    )
 
 
 def form_rows(found: Recording) -> Table:
@@ -412,7 +498,10 @@ def form_rows(found: Recording) -> Table:
     body: list[tuple[Cell, ...]] = []
     restatements = [restated(edit.record) for edit in found.edits]
     kept = [place for place, record in enumerate(restatements) if record is not None]
-    for form, records in (("question", [edit.record for edit in found.edits]), ("statement", restatements)):
+    for form, records in (
+        ("question", [edit.record for edit in found.edits]),
+        ("statement", restatements),
+    ):
         edits = tuple(replace(found.edits[place], record=records[place]) for place in kept)
         versions, ids = recorded.stored(edits)
         index = EditIndex.of(versions, found.index.encoder)
@@ -420,15 +509,24 @@ def form_rows(found: Recording) -> Table:
         for place, edit in enumerate(edits):
             for question in (question for question in edit.questions if question.kind in kinds):
                 candidates = default_gate().decide(question.text, index).candidates
-                own = (candidate.probability for candidate in candidates if candidate.edit.id == ids[place])
+                own = (
+                    candidate.probability
+                    for candidate in candidates
+                    if candidate.edit.id == ids[place]
+                )
                 probabilities[place, kinds.index(question.kind)] = next(own, 0.0)
         drawn = np.random.default_rng(0).integers(len(edits), size=(RESAMPLES, len(edits)))
         samples = np.array([_right_at(probabilities[some]) for some in drawn])
         body.append((form, *estimated(_right_at(probabilities), samples)))
     shares = [f"{share:.0%}" for share in FALSE]
-    header = ("stored as", *(f"{kind} at {share}" for kind in ("own question", "paraphrase") for share in shares))
+    header = (
+        "stored as",
+        *(f"{kind} at {share}" for kind in ("own question", "paraphrase") for share in shares),
+    )
     covered = f"The rule restates {len(kept):,} of {len(found.edits):,} edits."
-    title = f"{found.model}: right where 5 % and 3 % of the same-subject questions match, default gate"
+    title = (
+        f"{found.model}: right where 5 % and 3 % of the same-subject questions match, default gate"
+    )
     return Table(title, header, tuple(body), (covered,))
 
 
@@ -442,7 +540,11 @@ def look(found: Recording, count: int) -> Iterator[str]:
     """Same-subject answers that the fact changed, some of them: question, new object, answer without and with it."""
     changed = [(e, q) for _, e, q in found.questions("same_subject") if not q.with_fact.right]
     for edit, question in random.Random(0).sample(changed, min(count, len(changed))):
-        mark = "" if clean(question.with_fact, question.without, edit.record.target_new) else "  <- states it"
+        mark = (
+            ""
+            if clean(question.with_fact, question.without, edit.record.target_new)
+            else "  <- states it"
+        )
         yield f"{question.text} [{edit.record.target_new}] {question.without.text} -> {question.with_fact.text}{mark}"
 
 
@@ -470,16 +572,30 @@ def wanted(folder: Path, names: Sequence[str]) -> list[str]:
     def plain(text: str) -> str:
         return re.sub(r"[^a-z0-9]", "", text.casefold())
 
-    return [model for model in recorded.models(folder) if any(plain(name) in plain(model) for name in names)]
+    return [
+        model
+        for model in recorded.models(folder)
+        if any(plain(name) in plain(model) for name in names)
+    ]
 
 
 def main() -> None:
     """Print the tables as Markdown."""
     parser = pages.parser(__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of HalluEditBench's results")
-    parser.add_argument("--models", nargs="+", default=["llama2"], metavar="NAME", help="parts of the folders' names")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="folder of HalluEditBench's results"
+    )
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        default=["llama2"],
+        metavar="NAME",
+        help="parts of the folders' names",
+    )
     parser.add_argument("--only", choices=TABLES, help="one table")
-    parser.add_argument("--look", type=int, default=0, metavar="N", help="print N changed answers instead")
+    parser.add_argument(
+        "--look", type=int, default=0, metavar="N", help="print N changed answers instead"
+    )
     pages.add_cache(parser)
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
@@ -489,7 +605,10 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> None:
     """Print the tables of each model; progress goes to standard error."""
     if not options.results.is_dir():
-        print(f"left out: there is no folder {options.results} with the results (--results)", file=sys.stderr)
+        print(
+            f"left out: there is no folder {options.results} with the results (--results)",
+            file=sys.stderr,
+        )
         return
     encoder = load_encoder(features=options.cache)
     first: Recording | None = None

@@ -20,18 +20,26 @@ from statistics import fmean
 
 import numpy as np
 
-from drike import datasets, tinyfacts
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import FORMS, Retriever
-from drike.editors.selectors import Budget, Fraction, RankAndCut, Ranker, Similarity, Threshold
+from drike import tinyfacts
 from drike.encoders import load_encoder
-from drike.evaluation.metrics import resampled
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader
 from drike.prompts import DemonstrationSet, PromptStyle
+from drike.research import datasets
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import FORMS, Retriever
+from drike.research.editors.selectors import (
+    Budget,
+    Fraction,
+    RankAndCut,
+    Ranker,
+    Similarity,
+    Threshold,
+)
+from drike.research.evaluation.metrics import resampled
+from drike.research.training.algorithm1 import rewrite_reward, train
 from drike.tinyfacts import TEMPLATES
-from drike.training.algorithm1 import rewrite_reward, train
 from lib import pages
 
 TITLE = "Regret on the closed-form reader"
@@ -40,11 +48,15 @@ SIZES = (1, 2, 4, 8)
 Choice = Sequence[int]
 
 
-def ask(reader: BayesianReader, candidates: DemonstrationSet, chosen: Sequence[Choice]) -> list[float]:
+def ask(
+    reader: BayesianReader, candidates: DemonstrationSet, chosen: Sequence[Choice]
+) -> list[float]:
     """Return P(target_new) under each choice of retains (pool indices)."""
     edit = candidates.edit
     style, retains = PromptStyle(), candidates.retains
-    prompts = [style.show(candidates, [retains[i] for i in choice], [edit.query])[0] for choice in chosen]
+    prompts = [
+        style.show(candidates, [retains[i] for i in choice], [edit.query])[0] for choice in chosen
+    ]
     scores = reader.score([Request(prompt.text, f" {edit.target_new}") for prompt in prompts])
     return [score.mean_probability for score in scores]
 
@@ -59,7 +71,9 @@ def best(reader: BayesianReader, candidates: DemonstrationSet, *, check: bool) -
         tried = max(ask(reader, candidates, list(combinations(range(n), k))))
         [claimed] = ask(reader, candidates, [mildest[:k]])
         if abs(tried - claimed) > 1e-9:
-            raise AssertionError(f"a subset of {k} beats the one that was taken for the best: {tried} > {claimed}")
+            raise AssertionError(
+                f"a subset of {k} beats the one that was taken for the best: {tried} > {claimed}"
+            )
     return found
 
 
@@ -99,7 +113,9 @@ def measure(options: argparse.Namespace) -> None:
     for seed in range(options.seeds):
         parts = dataset.split(test=options.test, seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
-        policies: dict[str, tuple[Ranker, Budget]] = {"similarity, all kept": (Similarity(), Fraction(1.0))}
+        policies: dict[str, tuple[Ranker, Budget]] = {
+            "similarity, all kept": (Similarity(), Fraction(1.0))
+        }
         for form in FORMS:
             policies[f"{form}, untrained"] = (Retriever(encoder, form=form, seed=seed), Threshold())
             retriever = Retriever(encoder, form=form, seed=seed)
@@ -113,15 +129,24 @@ def measure(options: argparse.Namespace) -> None:
             for name, (ranker, budget) in policies.items():
                 ranking = ranker.rank(candidates)
                 kept = budget.keep(ranking.probs)
-                [own, *first] = ask(reader, candidates, [ranking.order[:kept], *(ranking.order[:k] for k in SIZES)])
+                [own, *first] = ask(
+                    reader, candidates, [ranking.order[:kept], *(ranking.order[:k] for k in SIZES)]
+                )
                 at_k = [ceiling[k] - p for k, p in zip(SIZES, first, strict=True)]
-                found.setdefault(name, []).append((kept, reward(top) - reward(own), top - own, *at_k))
+                found.setdefault(name, []).append(
+                    (kept, reward(top) - reward(own), top - own, *at_k)
+                )
     for form in FORMS:
         for other in (f"{form}, untrained", "similarity, all kept"):
             pairs = zip(found[f"{form}, trained"], found[other], strict=True)
-            difference = [tuple(a - b for a, b in zip(ours, theirs, strict=True)) for ours, theirs in pairs]
+            difference = [
+                tuple(a - b for a, b in zip(ours, theirs, strict=True)) for ours, theirs in pairs
+            ]
             found[f"{form}, trained minus {other}"] = difference
-    rows = [(name, *(interval(column, edits) for column in zip(*of, strict=True))) for name, of in found.items()]
+    rows = [
+        (name, *(interval(column, edits) for column in zip(*of, strict=True)))
+        for name, of in found.items()
+    ]
     title = f"{options.seeds} seeds x {options.test} held-out edits, closed-form reader"
     pages.draw(title, ("policy", *columns), rows, "Brackets: 95 % bootstrap intervals over edits.")
 

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from drike.datasets.dataset import SplitIds
-from drike.edits import Aspect
-from drike.evaluation.metrics import Outcome, counted, summary_of
-from drike.report.tables import costs, paired, table1
-from drike.runs.run import FILE, SPLIT, append, outcomes_path, write_record
+from drike.edits.edit import Aspect
+from drike.research.datasets.dataset import SplitIds
+from drike.research.evaluation.metrics import Outcome, counted, summary_of
+from drike.research.report.tables import costs, paired, table1
+from drike.research.runs.run import FILE, SPLIT, append, outcomes_path, write_record
 from drike.support.files import with_checksum
 from drike.support.table import Table
 from lib import pages
@@ -52,7 +52,13 @@ def made_up(editor: str, cases: int) -> Iterator[Outcome]:
 def make_run(folder: Path, cases: int, editors: tuple[str, ...]) -> None:
     """Write an evaluation's folder."""
     ids = tuple(map(str, range(cases)))
-    settings = {"data": ["lands"], "model": "none", "template": "plain", "encoder": "hashing", "seed": 0}
+    settings = {
+        "data": ["lands"],
+        "model": "none",
+        "template": "plain",
+        "encoder": "hashing",
+        "seed": 0,
+    }
     SplitIds("default", 0, "lands", "0" * 64, ids, (), (), ids, ("x",)).save(folder / SPLIT)
     record = {
         "command": ["drike"], "started": "", "options": None, "settings": settings, "model": {"name": "none"},
@@ -96,10 +102,17 @@ def measure(asked: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as place:
         make_run(Path(place), asked.cases, editors)
         began = time.perf_counter()
-        subprocess.run([sys.executable, "-P", "-m", "drike", "report", place], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "-P", "-m", "drike", "report", place],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         seconds, size = time.perf_counter() - began, (Path(place) / "report.html").stat().st_size
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    of_report = f"{used.ru_utime + used.ru_stime:.1f}", f"{used.ru_maxrss * 1024 / 1e9:.2f}"  # ru_maxrss: KiB on Linux
+    of_report = (
+        f"{used.ru_utime + used.ru_stime:.1f}",
+        f"{used.ru_maxrss * 1024 / 1e9:.2f}",
+    )  # ru_maxrss: KiB on Linux
     rows = [
         (f"tables of an evaluation of {asked.table:,} cases", f"{of_tables:.1f}", ""),
         (f"drike report, {asked.cases:,} cases", *of_report),

@@ -19,22 +19,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from drike import datasets, tinyfacts
-from drike.datasets.dataset import TEST, TRAIN, Split
-from drike.editors.catalog import Editor, InContextEditor, Unedited
-from drike.editors.pool import Pool
-from drike.editors.retriever import FORMS, Form, Retriever
-from drike.editors.selectors import Budget, Flip, Fraction, RankAndCut, Similarity, Threshold
-from drike.edits import EditCase
+from drike import tinyfacts
+from drike.edits.edit import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
-from drike.report.tables import COLUMNS, STARRED, costs, differences, table1
+from drike.research import datasets
+from drike.research.datasets.dataset import TEST, TRAIN, Split
+from drike.research.editors.catalog import Editor, InContextEditor, Unedited
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import FORMS, Form, Retriever
+from drike.research.editors.selectors import (
+    Budget,
+    Flip,
+    Fraction,
+    RankAndCut,
+    Similarity,
+    Threshold,
+)
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome, counted, summarise
+from drike.research.report.tables import COLUMNS, STARRED, costs, differences, table1
+from drike.research.training.algorithm1 import Episode, rewrite_reward, top, train
 from drike.support.table import Table, as_markdown
-from drike.training.algorithm1 import Episode, rewrite_reward, top, train
 from lib import pages
 from lib.draws import renormalised, sampled, stopped_at_flip
 
@@ -64,16 +72,28 @@ class Trained:
     episodes: tuple[Episode, ...]
 
 
-def trained(model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed: int, variant: str) -> Trained:
+def trained(
+    model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed: int, variant: str
+) -> Trained:
     """Train a fresh head by Algorithm 1."""
     flip: Flip = "algorithm1" if "flip=" in variant else "offender"
     budget = Fraction(0.5) if variant == OWN_HEAD else Threshold(flip=flip)
-    choose = sampled(random.Random(seed)) if "sample" in variant else renormalised(top) if "renorm" in variant else top
+    choose = (
+        sampled(random.Random(seed))
+        if "sample" in variant
+        else renormalised(top)
+        if "renorm" in variant
+        else top
+    )
     retriever = Retriever(pool.encoder, form=form, seed=seed)
     reward = (stopped_at_flip if "stop_on_flip" in variant else rewrite_reward)(model)
     editor = InContextEditor(variant, pool, RankAndCut(retriever, budget))
     episodes = tuple(train(editor, reward, parts.train, epochs=EPOCHS, choose=choose))
-    print(f"  {variant}, {form}, seed {seed}: k {episodes[-1].k}, {episodes[-1].budget}", file=sys.stderr, flush=True)
+    print(
+        f"  {variant}, {form}, seed {seed}: k {episodes[-1].k}, {episodes[-1].budget}",
+        file=sys.stderr,
+        flush=True,
+    )
     return Trained(retriever, episodes[-1].budget, episodes)
 
 
@@ -87,7 +107,9 @@ def draw_epochs(by_run: dict[str, Sequence[Episode]]) -> None:
             esr = fmean(episode.success for episode in these)
             reward = fmean(fmean(episode.rewards) for episode in these)
             sigma = these[-1].budget.sigma if isinstance(these[-1].budget, Threshold) else 0.0
-            cells.append(f"ESR {esr:.2f}, reward {reward:+.2f}, k {fmean(e.k for e in these):.2f}, sigma {sigma:.3f}")
+            cells.append(
+                f"ESR {esr:.2f}, reward {reward:+.2f}, k {fmean(e.k for e in these):.2f}, sigma {sigma:.3f}"
+            )
         rows.append((name, *cells))
     header = ("run", *(f"epoch {epoch}" for epoch in range(1, EPOCHS + 1)))
     pages.draw("Training, epoch by epoch", header, rows, OF_EPOCHS, wide=True)
@@ -112,9 +134,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to edit")
     parser.add_argument(
-        "--switches", action="store_true", help="also train with each switch of the method changed alone"
+        "--switches",
+        action="store_true",
+        help="also train with each switch of the method changed alone",
     )
-    parser.add_argument("--own-head", action="store_true", help="also Rank-50%% with a head of its own; dot only")
+    parser.add_argument(
+        "--own-head", action="store_true", help="also Rank-50%% with a head of its own; dot only"
+    )
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         measure(options)
@@ -133,26 +159,38 @@ def measure(options: argparse.Namespace) -> None:
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         editors: list[Editor] = [
             Unedited(),
-            InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
+            InContextEditor(
+                "IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")
+            ),
         ]
         for form in FORMS[: 1 if options.own_head else None]:
             policy = trained(model, parts, pool, form=form, seed=seed, variant="DR-IKE")
             epochs[f"{form}, seed {seed}"] = policy.episodes
             of_form = [
-                InContextEditor(f"Rank-All ({form})", pool, RankAndCut(policy.retriever, Fraction(1.0))),
-                InContextEditor(f"Rank-50% ({form})", pool, RankAndCut(policy.retriever, Fraction(0.5))),
-                InContextEditor(f"DR-IKE ({form})", pool, RankAndCut(policy.retriever, policy.budget)),
+                InContextEditor(
+                    f"Rank-All ({form})", pool, RankAndCut(policy.retriever, Fraction(1.0))
+                ),
+                InContextEditor(
+                    f"Rank-50% ({form})", pool, RankAndCut(policy.retriever, Fraction(0.5))
+                ),
+                InContextEditor(
+                    f"DR-IKE ({form})", pool, RankAndCut(policy.retriever, policy.budget)
+                ),
             ]
             editors += of_form
             validation.setdefault(form, []).extend(measured(of_form[-1], model, parts.validation))
         for variant in VARIANTS[1:] if options.switches else ():
             policy = trained(model, parts, pool, form=FORMS[0], seed=seed, variant=variant)
             epochs[f"{variant}, seed {seed}"] = policy.episodes
-            editors.append(InContextEditor(variant, pool, RankAndCut(policy.retriever, policy.budget)))
+            editors.append(
+                InContextEditor(variant, pool, RankAndCut(policy.retriever, policy.budget))
+            )
         if options.own_head:
             policy = trained(model, parts, pool, form=FORMS[0], seed=seed, variant=OWN_HEAD)
             epochs[f"{OWN_HEAD}, seed {seed}"] = policy.episodes
-            editors.append(InContextEditor(OWN_HEAD, pool, RankAndCut(policy.retriever, policy.budget)))
+            editors.append(
+                InContextEditor(OWN_HEAD, pool, RankAndCut(policy.retriever, policy.budget))
+            )
         for editor in editors:
             outcomes.setdefault(editor.name, []).extend(measured(editor, model, parts.test))
             print(f"  evaluated {editor.name}, seed {seed}", file=sys.stderr, flush=True)
@@ -164,7 +202,11 @@ def measure(options: argparse.Namespace) -> None:
     print(as_markdown(table1(chosen, f"S_theta on {spare} validation edits per seed")))
     print(as_markdown(table1(summaries, title)))
     print(as_markdown(costs(summaries)))
-    print(as_markdown(minus(outcomes, "IKE", [name for name in outcomes if name not in ("Unedited", "IKE")])))
+    print(
+        as_markdown(
+            minus(outcomes, "IKE", [name for name in outcomes if name not in ("Unedited", "IKE")])
+        )
+    )
     if options.own_head:
         print(as_markdown(minus(outcomes, "Rank-50% (dot)", [OWN_HEAD])))
 

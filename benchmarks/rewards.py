@@ -15,19 +15,20 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from drike import datasets, load_model
-from drike.editors.catalog import Editor, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Ranker, Similarity
-from drike.edits import EditCase
+from drike import load_model
+from drike.edits.edit import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import answers_under, evaluate
-from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models.protocols import LanguageModel
-from drike.report.tables import INTERVALS, STARRED
+from drike.research import datasets
+from drike.research.editors.catalog import Editor, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Ranker, Similarity
+from drike.research.evaluation.evaluate import answers_under, evaluate
+from drike.research.evaluation.metrics import Outcome, paired_difference, summarise
+from drike.research.report.tables import INTERVALS, STARRED
+from drike.research.training.algorithm1 import Reward, RewardChannel, at_once, rewrite_reward, train
 from drike.support.table import Difference
-from drike.training.algorithm1 import Reward, RewardChannel, at_once, rewrite_reward, train
 from lib import pages
 from lib.ceilings import mixes_of, shows_all_fixed
 from lib.credit import every_probe, marginal, s_weighted
@@ -54,10 +55,18 @@ def rewards_of(model: LanguageModel, edits: int) -> dict[str, tuple[Reward, Rewa
 
 
 def rankers(
-    model: LanguageModel, pool: Pool, cases: Sequence[EditCase], *, seed: int, epochs: int, only: Sequence[str]
+    model: LanguageModel,
+    pool: Pool,
+    cases: Sequence[EditCase],
+    *,
+    seed: int,
+    epochs: int,
+    only: Sequence[str],
 ) -> dict[str, tuple[Ranker, int]]:
     """Every ranker, with the tokens computed for its training. only: rewards to train with; [] for all."""
-    found: dict[str, tuple[Ranker, int]] = {"untrained head": (Retriever(pool.encoder, seed=seed), 0)}
+    found: dict[str, tuple[Ranker, int]] = {
+        "untrained head": (Retriever(pool.encoder, seed=seed), 0)
+    }
     for name, (reward, channel) in rewards_of(model, len(cases)).items():
         if only and name not in only:
             continue
@@ -76,7 +85,10 @@ def rankers(
 
 def k_head(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> tuple[PairPolicy, int]:
     """A policy that predicts "right with k nearest retains" for every k at once, and the tokens computed for it."""
-    before, mixes = model.usage.tokens_computed, [m for m in mixes_of(pool.roles) if shows_all_fixed(m, pool)]
+    before, mixes = (
+        model.usage.tokens_computed,
+        [m for m in mixes_of(pool.roles) if shows_all_fixed(m, pool)],
+    )
     policy = PairPolicy(pool.encoder, mixes)
     answers = list(answers_under(mixes, model, pool, cases))
     train_pair_policy(policy, cases, answers, loss=right_with_each, price=0.0)
@@ -91,8 +103,14 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2, help="passes over them")
     parser.add_argument("--k", type=int, default=4, help="retains shown")
     parser.add_argument("--model", default="embedded", help="model to ask")
-    parser.add_argument("--only", action="append", default=[], help="train with this reward; repeatable")
-    parser.add_argument("--validation", action="store_true", help="measure on validation edits instead of test edits")
+    parser.add_argument(
+        "--only", action="append", default=[], help="train with this reward; repeatable"
+    )
+    parser.add_argument(
+        "--validation",
+        action="store_true",
+        help="measure on validation edits instead of test edits",
+    )
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
         measure(options)
@@ -115,7 +133,9 @@ def measure(options: argparse.Namespace) -> None:
             **rankers(model, pool, cases, seed=seed, epochs=options.epochs, only=options.only),
         }
         for name, (ranker, computed) in rows.items():
-            editors.append(InContextEditor(name, pool, RankAndCut(ranker, Fraction(1.0, options.k))))
+            editors.append(
+                InContextEditor(name, pool, RankAndCut(ranker, Fraction(1.0, options.k)))
+            )
             tokens[name] = tokens.get(name, 0) + computed
         for editor in editors:
             model.forget()
@@ -126,7 +146,11 @@ def measure(options: argparse.Namespace) -> None:
     for name, of_editor in outcomes.items():
         summary = summarise(of_editor)
         rates = (f"{summary.metric(metric).value:.3f}" for metric in ("ESR", "PC", "RR"))
-        gain = "" if name == nearest else Difference(paired_difference(of_editor, outcomes[nearest], "S"))
+        gain = (
+            ""
+            if name == nearest
+            else Difference(paired_difference(of_editor, outcomes[nearest], "S"))
+        )
         cost = f"{tokens[name] / options.seeds:,.0f}" if tokens[name] else ""
         rows.append((name, summary.s, *rates, gain, cost))
     header = ("row", "S", "ESR", "PC", "RR", f"S minus {nearest}", "training tokens a seed")

@@ -25,25 +25,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deployed import READINGS, with_hard_questions
-from drike import datasets, load_model, tinyfacts
-from drike.datasets.dataset import Split
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, SameSize, Selector, Similarity, Threshold
-from drike.edits import ASPECTS_OF_S, Aspect, EditCase
+from drike import load_model, tinyfacts
+from drike.edits.edit import ASPECTS_OF_S, Aspect, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
-from drike.evaluation.evaluate import CaseAnswers, answers_under, baseline_answers, with_baseline_answers
-from drike.evaluation.metrics import estimated
-from drike.gates.policy import QueryPolicy
 from drike.models.protocols import LanguageModel
-from drike.report.tables import INTERVALS
+from drike.research import datasets
+from drike.research.datasets.dataset import Split
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.query_policy import QueryPolicy
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import (
+    Fraction,
+    RankAndCut,
+    RoleCounts,
+    SameSize,
+    Selector,
+    Similarity,
+    Threshold,
+)
+from drike.research.evaluation.evaluate import (
+    CaseAnswers,
+    answers_under,
+    baseline_answers,
+    with_baseline_answers,
+)
+from drike.research.evaluation.metrics import estimated
+from drike.research.report.tables import INTERVALS
+from drike.research.training import algorithm1
+from drike.research.training.algorithm1 import rewrite_reward
+from drike.research.training.s_objective import actions, train_query_policy, training_cases
 from drike.support.table import NOT_MEASURED
-from drike.training import algorithm1
-from drike.training.algorithm1 import rewrite_reward
-from drike.training.s_objective import actions, train_query_policy, training_cases
-from drike.words import mentions
+from drike.text.words import mentions
 from lib import pages
 from lib.ceilings import AnswerMatrix
 from lib.seeds import measured, scores
@@ -61,34 +75,53 @@ Rows = dict[str, dict[str, Columns]]  # by reading and name
 class Asked:
     """Cases with the answers to their probes under each action, what each probe names, and how near it is."""
 
-    def __init__(self, cases: Sequence[EditCase], answers: Sequence[CaseAnswers], encoder: TextEncoder) -> None:
+    def __init__(
+        self, cases: Sequence[EditCase], answers: Sequence[CaseAnswers], encoder: TextEncoder
+    ) -> None:
         self.cases, self.answers, self.encoder = cases, answers, encoder
         self.probes = [probe for case in cases for probe in case.asked]
         self.owner = np.repeat(np.arange(len(cases)), [len(case.asked) for case in cases])
         self.right = np.array([row for of in answers for row in of.correct], dtype=float)
         self.tokens = np.array([row for of in answers for row in of.prompt_tokens], dtype=float)
         edits = [cases[place].edit for place in self.owner]
-        self.named = np.array([mentions(p.query, e.subject or "") for p, e in zip(self.probes, edits, strict=True)])
+        self.named = np.array(
+            [mentions(p.query, e.subject or "") for p, e in zip(self.probes, edits, strict=True)]
+        )
         texts = [edit.query for edit in edits], [probe.query for probe in self.probes]
         own, asked = (unit(encoder.encode(of)) for of in texts)
         self.cosine = (own * asked).sum(axis=1)
 
     def some(self, places: Sequence[int]) -> Asked:
         """Some of the cases."""
-        return Asked([self.cases[i] for i in places], [self.answers[i] for i in places], self.encoder)
+        return Asked(
+            [self.cases[i] for i in places], [self.answers[i] for i in places], self.encoder
+        )
 
     def chosen(self, policy: QueryPolicy) -> Columns:
         """A policy's actions."""
-        chosen = [policy.choose(case.edits, [probe.query for probe in case.asked]) for case in self.cases]
-        return np.array([0 if mix is None else 1 + policy.mixes.index(mix) for of_case in chosen for mix in of_case])
+        chosen = [
+            policy.choose(case.edits, [probe.query for probe in case.asked]) for case in self.cases
+        ]
+        return np.array(
+            [
+                0 if mix is None else 1 + policy.mixes.index(mix)
+                for of_case in chosen
+                for mix in of_case
+            ]
+        )
 
     def read(self, reading: str) -> tuple[AnswerMatrix, NDArray[np.bool_]]:
         """The answers that a reading counts, and which probes these are."""
-        column = {Aspect.REWRITE: 0, **{aspect: i for i in (1, 2) for aspect in READINGS[reading][i - 1]}}
+        column = {
+            Aspect.REWRITE: 0,
+            **{aspect: i for i in (1, 2) for aspect in READINGS[reading][i - 1]},
+        }
         kept = np.array([probe.aspect in column for probe in self.probes])
         aspect = np.array([column[probe.aspect] for probe in self.probes if probe.aspect in column])
         ids = tuple(case.case_id for case in self.cases)
-        return AnswerMatrix(self.right[kept], self.tokens[kept], ASPECTS_OF_S, aspect, self.owner[kept], ids), kept
+        return AnswerMatrix(
+            self.right[kept], self.tokens[kept], ASPECTS_OF_S, aspect, self.owner[kept], ids
+        ), kept
 
 
 def ask(model: LanguageModel, pool: Pool, cases: Sequence[EditCase], *further: Selector) -> Asked:
@@ -107,10 +140,16 @@ def cosine_rule(train: Asked, reading: str, other: int) -> float:
 def policy_of(pool: Pool, train: Asked) -> QueryPolicy:
     """DR-IKE-Q, trained on these answers."""
     learned = [
-        CaseAnswers(of.case_id, tuple(r[:RETAINS] for r in of.correct), tuple(t[:RETAINS] for t in of.prompt_tokens))
+        CaseAnswers(
+            of.case_id,
+            tuple(r[:RETAINS] for r in of.correct),
+            tuple(t[:RETAINS] for t in of.prompt_tokens),
+        )
         for of in train.answers
     ]
-    return train_query_policy(QueryPolicy.untrained(pool.encoder, pool.roles), train.cases, learned)[0]
+    return train_query_policy(
+        QueryPolicy.untrained(pool.encoder, pool.roles), train.cases, learned
+    )[0]
 
 
 def rules(asked: Asked, policy: QueryPolicy, untrained: QueryPolicy, tuned: Asked) -> Rows:
@@ -119,7 +158,9 @@ def rules(asked: Asked, policy: QueryPolicy, untrained: QueryPolicy, tuned: Aske
         OURS: asked.chosen(policy),
         "named: copies and updates, else alone": np.where(asked.named, SHOWN, ALONE),
         "named: copies and updates, else 16 retains": np.where(asked.named, SHOWN, RETAINS),
-        "calibrated gate: copies and updates, else alone": np.where(asked.chosen(untrained) == ALONE, ALONE, SHOWN),
+        "calibrated gate: copies and updates, else alone": np.where(
+            asked.chosen(untrained) == ALONE, ALONE, SHOWN
+        ),
         "best action per query (oracle)": np.lexsort((asked.tokens, -asked.right), axis=1)[:, 0],
         "all demonstrations": np.full(len(asked.probes), RETAINS - 1),
     }
@@ -131,10 +172,14 @@ def rules(asked: Asked, policy: QueryPolicy, untrained: QueryPolicy, tuned: Aske
     return rows
 
 
-def tested(model: LanguageModel, pool: Pool, parts: Split, train: Asked, questions: Asked) -> tuple[Asked, Rows]:
+def tested(
+    model: LanguageModel, pool: Pool, parts: Split, train: Asked, questions: Asked
+) -> tuple[Asked, Rows]:
     """The rows on the test edits, with three that have prompts of their own."""
     policy = policy_of(pool, questions)
-    editor = InContextEditor("DR-IKE", pool, RankAndCut(Retriever(pool.encoder, seed=pool.seed), Threshold()))
+    editor = InContextEditor(
+        "DR-IKE", pool, RankAndCut(Retriever(pool.encoder, seed=pool.seed), Threshold())
+    )
     *_, last = algorithm1.train(editor, rewrite_reward(model), parts.train, epochs=5)
     own = {
         "nearest of any role, as many as DR-IKE-Q": SameSize(policy),
@@ -150,12 +195,22 @@ def tested(model: LanguageModel, pool: Pool, parts: Split, train: Asked, questio
 def folded(pool: Pool, train: Asked, questions: Asked, keys: Sequence[str]) -> tuple[Asked, Rows]:
     """The rows on the training edits, in folds of these keys [cases]. questions: what is trained on."""
     names = sorted(set(keys))
-    fold_of = dict(zip(names, np.random.default_rng(0).permutation(len(names)) % FOLDS, strict=True))
+    fold_of = dict(
+        zip(names, np.random.default_rng(0).permutation(len(names)) % FOLDS, strict=True)
+    )
     rows: Rows = {reading: {} for reading in READINGS}
     for fold in range(FOLDS):
-        held, others = ([i for i, key in enumerate(keys) if (fold_of[key] == fold) == own] for own in (True, False))
-        policy, untrained = policy_of(pool, questions.some(others)), QueryPolicy.untrained(pool.encoder, pool.roles)
-        for reading, of_fold in rules(train.some(held), policy, untrained, train.some(others)).items():
+        held, others = (
+            [i for i, key in enumerate(keys) if (fold_of[key] == fold) == own]
+            for own in (True, False)
+        )
+        policy, untrained = (
+            policy_of(pool, questions.some(others)),
+            QueryPolicy.untrained(pool.encoder, pool.roles),
+        )
+        for reading, of_fold in rules(
+            train.some(held), policy, untrained, train.some(others)
+        ).items():
             for name, columns in of_fold.items():
                 of_all = rows[reading].setdefault(name, np.zeros(len(train.probes), dtype=np.int64))
                 of_all[np.isin(train.owner, held)] = columns
@@ -166,7 +221,11 @@ def main() -> None:
     """Print the tables."""
     parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
-    parser.add_argument("--model", default="embedded", help="model to ask: a name, or the folder of another small one")
+    parser.add_argument(
+        "--model",
+        default="embedded",
+        help="model to ask: a name, or the folder of another small one",
+    )
     parser.add_argument("--folds", action="store_true", help="test on the training edits, in folds")
     options = parser.parse_args()
     with pages.measured(options, TITLE, __doc__):
@@ -184,15 +243,23 @@ def measure(options: argparse.Namespace) -> None:
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         train = ask(model, pool, with_hard_questions(model, parts.train, seed))
         asked = training_cases(parts.train, seed)
-        questions = ask(model, pool, with_baseline_answers(asked, baseline_answers(model, asked)).cases)
+        questions = ask(
+            model, pool, with_baseline_answers(asked, baseline_answers(model, asked)).cases
+        )
         if options.folds:
             keys = {"edits": [case.case_id for case in parts.train]}
             keys["relations never trained on"] = [case.edit.relation or "" for case in parts.train]
             for what, of_case in keys.items():
-                found[f"Folds of training edits: {what}"].append(folded(pool, train, questions, of_case))
+                found[f"Folds of training edits: {what}"].append(
+                    folded(pool, train, questions, of_case)
+                )
         else:
             found["Test edits"].append(tested(model, pool, parts, train, questions))
-        print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", file=sys.stderr, flush=True)
+        print(
+            f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far",
+            file=sys.stderr,
+            flush=True,
+        )
     for title, seeds in found.items():
         show(f"{title}, {options.seeds} seeds, model {model.info.name}", seeds)
 
@@ -201,7 +268,9 @@ def show(title: str, seeds: Sequence[tuple[Asked, Rows]]) -> None:
     """Print what each row comes to, and by how much DR-IKE-Q is above it."""
     pairs = {
         (reading, name): [
-            (matrix, rows[reading][name][kept]) for asked, rows in seeds for matrix, kept in [asked.read(reading)]
+            (matrix, rows[reading][name][kept])
+            for asked, rows in seeds
+            for matrix, kept in [asked.read(reading)]
         ]
         for reading in READINGS
         for name in seeds[0][1][reading]
@@ -224,14 +293,28 @@ def show(title: str, seeds: Sequence[tuple[Asked, Rows]]) -> None:
             )
         )
         if name != OURS:
-            less.append((name, *(minus(pairs[reading, OURS], pairs[reading, name]) for reading in READINGS)))
-    header = ("choice", "S", "S, both", "S, hard alone", "ESR", "PC", "PC, short", "RR", "RR, same subject")
+            less.append(
+                (name, *(minus(pairs[reading, OURS], pairs[reading, name]) for reading in READINGS))
+            )
+    header = (
+        "choice",
+        "S",
+        "S, both",
+        "S, hard alone",
+        "ESR",
+        "PC",
+        "PC, short",
+        "RR",
+        "RR, same subject",
+    )
     pages.draw(title, (*header, *(f"tokens, {reading}" for reading in READINGS)), body, INTERVALS)
     edits = len({case.case_id for asked, _ in seeds for case in asked.cases})
     pages.draw(f"{OURS} minus each, paired over {edits} edits", header[:4], less, INTERVALS)
 
 
-def minus(ours: Sequence[tuple[AnswerMatrix, Columns]], theirs: Sequence[tuple[AnswerMatrix, Columns]]) -> str:
+def minus(
+    ours: Sequence[tuple[AnswerMatrix, Columns]], theirs: Sequence[tuple[AnswerMatrix, Columns]]
+) -> str:
     """The paired difference in S of two choices on the same seeds."""
     (s, drawn), (other, others) = scores(ours), scores(theirs)
     [found] = estimated(np.array([s - other]), (drawn - others)[:, None])

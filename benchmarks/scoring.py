@@ -55,7 +55,10 @@ def tokens(rng: random.Random, count: int) -> list[int]:
 
 def episode(rng: random.Random, own_copy: bool) -> list[Encoded]:
     """16 nested prompts, one target each."""
-    fixed, retains = tokens(rng, 16 * DEMONSTRATION), [tokens(rng, DEMONSTRATION) for _ in range(16)]
+    fixed, retains = (
+        tokens(rng, 16 * DEMONSTRATION),
+        [tokens(rng, DEMONSTRATION) for _ in range(16)],
+    )
     end = tokens(rng, (FACT + QUERY) * (2 if own_copy else 1))
     target = tokens(rng, TARGET)
     prompts = [[*fixed, *chain.from_iterable(retains[:j]), *end] for j in range(1, 17)]
@@ -95,7 +98,10 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def measure(
-    model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encoded], args: argparse.Namespace
+    model: HuggingFaceModel,
+    raw: LlamaForCausalLM,
+    requests: list[Encoded],
+    args: argparse.Namespace,
 ) -> dict[str, str]:
     """Time all strategies on one workload; return the CPU time of each relative to the floor's."""
     tree = build_tree([request.ids for request in requests])
@@ -105,7 +111,11 @@ def measure(
 
     def floor() -> None:
         with torch.inference_mode():
-            raw(input_ids=torch.from_numpy(tree.ids)[None], use_cache=False, logits_to_keep=torch.from_numpy(rows))
+            raw(
+                input_ids=torch.from_numpy(tree.ids)[None],
+                use_cache=False,
+                logits_to_keep=torch.from_numpy(rows),
+            )
 
     def cold() -> None:
         kept.clear()
@@ -114,7 +124,11 @@ def measure(
     some = requests if args.complete else requests[:: len(requests) // 4][:4]
     scale = whole / sum(len(request.ids) for request in some)
     padded = requests if args.complete else requests[-BATCH // 2 :]
-    wide = len(requests) * max(len(r.ids) for r in requests) / (len(padded) * max(len(r.ids) for r in padded))
+    wide = (
+        len(requests)
+        * max(len(r.ids) for r in requests)
+        / (len(padded) * max(len(r.ids) for r in padded))
+    )
     timed: dict[str, tuple[Callable[[], object], float]] = {
         "floor": (floor, 1),
         "tree": (lambda: scoring.score_tree(inner, requests), 1),
@@ -125,7 +139,11 @@ def measure(
         "naive, selected rows": (lambda: scoring.score_naively(inner, some), scale),
         "naive, full logits (published IKE script)": (lambda: full_logits(raw, some), scale),
     }
-    timed = {name: way for name, way in timed.items() if args.only is None or name.startswith(tuple(args.only))}
+    timed = {
+        name: way
+        for name, way in timed.items()
+        if args.only is None or name.startswith(tuple(args.only))
+    }
     taken: dict[str, list[float]] = {name: [] for name in timed}
     for repetition in range(args.repetitions + 1):
         for name, (work, factor) in timed.items():
@@ -136,9 +154,17 @@ def measure(
     print(f"{whole:,} tokens in {len(requests)} requests, {len(tree):,} distinct", file=sys.stderr)
     for name, times in taken.items():
         ratios = [t / b for t, b in zip(times, taken["floor"], strict=True)]
-        print(f"{name}: {min(ratios):.2f} to {max(ratios):.2f} of the floor", file=sys.stderr, flush=True)
-    off = scoring.disagreement(scoring.score_tree(inner, some).scores, scoring.score_naively(inner, some).scores)
-    print(f"Largest difference of a log-probability, tree against naive: {off:.1e}", file=sys.stderr)
+        print(
+            f"{name}: {min(ratios):.2f} to {max(ratios):.2f} of the floor",
+            file=sys.stderr,
+            flush=True,
+        )
+    off = scoring.disagreement(
+        scoring.score_tree(inner, some).scores, scoring.score_naively(inner, some).scores
+    )
+    print(
+        f"Largest difference of a log-probability, tree against naive: {off:.1e}", file=sys.stderr
+    )
     ratio = {name: f"{statistics.median(times) / base:.2f}" for name, times in taken.items()}
     return ratio | {"floor": f"1.00 ({base:.2f})"}
 
@@ -147,12 +173,22 @@ def main() -> None:
     """Run both workloads for every data type."""
     parser = pages.parser(__doc__)
     parser.add_argument("--large", action="store_true", help="use the shape of Qwen2.5-0.5B")
-    parser.add_argument("--own-copy", action="store_true", help="prompts as IKE and drike show them by default")
-    parser.add_argument("--complete", action="store_true", help="time the slow strategies on all requests")
-    parser.add_argument("--only", nargs="+", help="prefixes of the strategies to time; must include floor and tree")
+    parser.add_argument(
+        "--own-copy", action="store_true", help="prompts as IKE and drike show them by default"
+    )
+    parser.add_argument(
+        "--complete", action="store_true", help="time the slow strategies on all requests"
+    )
+    parser.add_argument(
+        "--only", nargs="+", help="prefixes of the strategies to time; must include floor and tree"
+    )
     parser.add_argument("--repetitions", type=int, default=5, help="timed rounds")
     parser.add_argument(
-        "--dtype", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"], help="data types"
+        "--dtype",
+        nargs="+",
+        default=["float32", "bfloat16"],
+        choices=["float32", "bfloat16"],
+        help="data types",
     )
     args = parser.parse_args()
     with pages.measured(args, TITLE, __doc__):
@@ -175,11 +211,15 @@ def measure_all(args: argparse.Namespace) -> None:
         for make in (episode, evaluation):
             end = "with the edit's own copy" if args.own_copy else "without the edit's own copy"
             print(f"{name}, {kind}: {make.__name__}, {end}", file=sys.stderr, flush=True)
-            columns[f"{make.__name__}, {kind}"] = measure(model, raw, make(random.Random(0), args.own_copy), args)
+            columns[f"{make.__name__}, {kind}"] = measure(
+                model, raw, make(random.Random(0), args.own_copy), args
+            )
     first = next(iter(columns.values()))
     rows = [(strategy, *(column[strategy] for column in columns.values())) for strategy in first]
     note = "floor: one plain causal forward pass over the distinct tokens; its CPU seconds in brackets."
-    pages.draw(f"CPU time relative to the floor, shape of {name}", ("strategy", *columns), rows, note)
+    pages.draw(
+        f"CPU time relative to the floor, shape of {name}", ("strategy", *columns), rows, note
+    )
 
 
 if __name__ == "__main__":

@@ -28,19 +28,19 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from drike import datasets
-from drike.editors.catalog import Editor, FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
 from drike.models.protocols import CustomModel
 from drike.models.served import ApiOptions
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
-from drike.training.algorithm1 import in_blocks, rewrite_reward, train
+from drike.research import datasets
+from drike.research.editors.catalog import Editor, FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.training.algorithm1 import in_blocks, rewrite_reward, train
 from lib import pages
 
 TITLE = "A served model with several requests at a time"
@@ -58,11 +58,20 @@ class Endpoint(asyncio.Protocol):
     latency = 0.05
     ANSWER = json.dumps(
         {
-            "choices": [{"index": 0, "message": {"role": "assistant", "content": "French"}, "finish_reason": "stop"}],
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": "French"},
+                    "finish_reason": "stop",
+                }
+            ],
             "usage": {"prompt_tokens": 100, "completion_tokens": 1},
         }
     ).encode()
-    REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(ANSWER), ANSWER)
+    REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+        len(ANSWER),
+        ANSWER,
+    )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember the connection."""
@@ -73,7 +82,9 @@ class Endpoint(asyncio.Protocol):
         """Answer once a request is complete."""
         self.read += data
         head, found, body = self.read.partition(b"\r\n\r\n")
-        if found and len(body) >= int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]):
+        if found and len(body) >= int(
+            head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
+        ):
             self.read = b""
             asyncio.get_running_loop().call_later(self.latency, self.transport.write, self.REPLY)
 
@@ -83,7 +94,9 @@ def listen(told: Connection, latency: float) -> None:
     Endpoint.latency = latency
 
     async def forever() -> None:
-        server = await asyncio.get_running_loop().create_server(Endpoint, "127.0.0.1", 0, backlog=256)
+        server = await asyncio.get_running_loop().create_server(
+            Endpoint, "127.0.0.1", 0, backlog=256
+        )
         told.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
@@ -107,10 +120,15 @@ def main() -> None:
     """Run all measurements and print them."""
     arguments = pages.parser(__doc__)
     arguments.add_argument(
-        "--edits", type=int, default=160, help="edits for the largest number of endpoints, fewer for others"
+        "--edits",
+        type=int,
+        default=160,
+        help="edits for the largest number of endpoints, fewer for others",
     )
     arguments.add_argument("--repeat", type=int, default=2, help="runs of each size")
-    arguments.add_argument("--latency", type=float, default=50.0, help="latency of the server in milliseconds")
+    arguments.add_argument(
+        "--latency", type=float, default=50.0, help="latency of the server in milliseconds"
+    )
     given = arguments.parse_args()
     with pages.measured(given, TITLE, __doc__):
         measure(given)
@@ -123,19 +141,36 @@ def measure(given: argparse.Namespace) -> None:
     pool = Pool(parts.demonstrations, load_encoder())
     ike = InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)))
     list(
-        evaluate(ike, CustomModel("echo", lambda prompts, max_tokens, stop: list(prompts)), parts.test)
+        evaluate(
+            ike, CustomModel("echo", lambda prompts, max_tokens, stop: list(prompts)), parts.test
+        )
     )  # compute all features
     rows: list[tuple[str, ...]] = []
     with serving(given.latency / 1e3) as name:
         measured(name, 1, partial(answer, FactPrompt(), parts.test[:1]))  # import everything
         for editor in (FactPrompt(), ike):
             works = {n: partial(answer, editor, some(parts.test, n)) for n in ENDPOINTS}
-            rows += rates(f"evaluate, {editor.name}", name, {(n, 0): work for n, work in works.items()}, given.repeat)
-        for sigma, title in ((0.0, "train, 16 prompts an edit"), (TRAINED, "train, few prompts an edit")):
+            rows += rates(
+                f"evaluate, {editor.name}",
+                name,
+                {(n, 0): work for n, work in works.items()},
+                given.repeat,
+            )
+        for sigma, title in (
+            (0.0, "train, 16 prompts an edit"),
+            (TRAINED, "train, few prompts an edit"),
+        ):
             sizes = [(1, 1), (4, 4), *((ENDPOINTS[-1], block) for block in BLOCKS)]
             blocks = {(n, b): partial(learn, pool, some(parts.test, n), b, sigma) for n, b in sizes}
             rows += rates(title, name, blocks, given.repeat)
-    header = ("", "--concurrency", "--parallel-edits", "requests/s", "of linear", "ms of this process per request")
+    header = (
+        "",
+        "--concurrency",
+        "--parallel-edits",
+        "requests/s",
+        "of linear",
+        "ms of this process per request",
+    )
     pages.draw(f"A server that answers after {given.latency:.0f} ms", header, rows)
 
 
@@ -149,10 +184,22 @@ def answer(editor: Editor, cases: tuple[EditCase, ...], model: CachedModel) -> N
     list(evaluate(editor, model, cases))
 
 
-def learn(pool: Pool, cases: tuple[EditCase, ...], block: int, sigma: float, model: CachedModel) -> None:
+def learn(
+    pool: Pool, cases: tuple[EditCase, ...], block: int, sigma: float, model: CachedModel
+) -> None:
     """Train one epoch in blocks of `block` edits."""
-    editor = InContextEditor("DR-IKE", pool, RankAndCut(Retriever(pool.encoder), Threshold(sigma, 16)))
-    list(train(editor, rewrite_reward(model), cases, epochs=1, schedule=in_blocks(block, model.info.calls_at_once)))
+    editor = InContextEditor(
+        "DR-IKE", pool, RankAndCut(Retriever(pool.encoder), Threshold(sigma, 16))
+    )
+    list(
+        train(
+            editor,
+            rewrite_reward(model),
+            cases,
+            epochs=1,
+            schedule=in_blocks(block, model.info.calls_at_once),
+        )
+    )
 
 
 def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:
@@ -168,7 +215,9 @@ def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:
             return seconds, cpu, inner.usage.requests
 
 
-def rates(what: str, name: str, works: dict[tuple[int, int], Work], repeat: int) -> list[tuple[str, ...]]:
+def rates(
+    what: str, name: str, works: dict[tuple[int, int], Work], repeat: int
+) -> list[tuple[str, ...]]:
     """A row for each size: its rate, share of linear, and CPU time of this process."""
     best: dict[tuple[int, int], tuple[float, float, int]] = {}
     for _ in range(repeat):

@@ -72,29 +72,46 @@ def measure_commands(folder: str, turns: int) -> None:
         for name, arguments in processes.items():
             seconds[name].append(cpu_seconds(arguments, folder))
     torch = median(seconds["import torch"])
-    rows = [(name, f"{median(of):.2f}", f"{median(of) / torch:.2f}") for name, of in seconds.items()]
+    rows = [
+        (name, f"{median(of):.2f}", f"{median(of) / torch:.2f}") for name, of in seconds.items()
+    ]
     pages.draw("CPU seconds of a process", ("process", "seconds", "of torch's"), rows)
 
 
 def measure_gateway(folder: Path, edits: int, turns: int) -> None:
     """Print how soon a gateway serves, by names and with an encoder, with one edit and with many."""
-    lines = ["subject,query,target_new", *(f"Person {i},Person {i} was born in,Oslo" for i in range(edits))]
+    lines = [
+        "subject,query,target_new",
+        *(f"Person {i},Person {i} was born in,Oslo" for i in range(edits)),
+    ]
     (folder / "edits.csv").write_text("\n".join(lines) + "\n", "utf-8")
     many = folder / "many.db"
-    cpu_seconds(("-P", "-m", "drike", "edits", "import", "edits.csv", "--store", many.name), str(folder))
+    cpu_seconds(
+        ("-P", "-m", "drike", "edits", "import", "edits.csv", "--store", many.name), str(folder)
+    )
     gates = {"by names": ("--gate", "named"), "with an encoder": ("--gate", "calibrated")}
     stores = {"1 edit": folder / "edits.db", f"{edits:,} edits": many}
-    kinds = {f"{gate}, {size}": (*gates[gate], "--store", str(stores[size])) for size in stores for gate in gates}
+    kinds = {
+        f"{gate}, {size}": (*gates[gate], "--store", str(stores[size]))
+        for size in stores
+        for gate in gates
+    }
     first = {kind: until_serving(arguments, folder) for kind, arguments in kinds.items()}
     times: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
     for _ in range(turns):
         for kind, arguments in kinds.items():
             times[kind].append(until_serving(arguments, folder))
     rows = [
-        (kind, f"{first[kind][0]:.1f}", *(f"{median(values):.1f}" for values in zip(*times[kind], strict=True)))
+        (
+            kind,
+            f"{first[kind][0]:.1f}",
+            *(f"{median(values):.1f}" for values in zip(*times[kind], strict=True)),
+        )
         for kind in kinds
     ]
-    pages.draw("Until a gateway serves", ("gate", "first start, s", "later starts, s", "CPU s"), rows)
+    pages.draw(
+        "Until a gateway serves", ("gate", "first start, s", "later starts, s", "CPU s"), rows
+    )
 
 
 def measure_installs(folder: Path) -> None:
@@ -117,7 +134,9 @@ def cpu_seconds(arguments: tuple[str, ...], folder: str) -> float:
     before = os.times()
     subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, check=False)
     after = os.times()
-    return after.children_user - before.children_user + after.children_system - before.children_system
+    return (
+        after.children_user - before.children_user + after.children_system - before.children_system
+    )
 
 
 def until_serving(arguments: tuple[str, ...], folder: Path) -> tuple[float, float]:
@@ -125,7 +144,9 @@ def until_serving(arguments: tuple[str, ...], folder: Path) -> tuple[float, floa
     before, began = os.times(), time.perf_counter()
     home = os.environ | {"XDG_CACHE_HOME": str(folder)}
     command = [sys.executable, "-P", "-m", "drike", *SERVE, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=home) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=home
+    ) as process:
         served = any(line.startswith("Try it") for line in process.stdout or ())
         seconds = time.perf_counter() - began
         process.send_signal(signal.SIGINT)

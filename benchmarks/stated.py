@@ -1,4 +1,4 @@
-"""How well `drike.stated` reads answers in free text: agreement with published verdicts. No language model is asked.
+"""How well `drike.answers.statements` reads free text: agreement with published verdicts. No language model is asked.
 
 *Short answers*: HalluEditBench's recorded answers to an edit's own question and its paraphrase, of the unedited model,
 with the fact in the prompt, and of all weight editors in the files. The files' verdict says whether an answer is right
@@ -29,8 +29,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drike.edits import Aspect
-from drike.stated import Stated, stated
+from drike.answers.statements import Stated, stated
+from drike.edits.edit import Aspect
 from drike.support.table import Cell, Number
 from lib import pages
 from lib.recorded import RecordedEdit, recorded_edits, states
@@ -65,7 +65,9 @@ class Judged:
         new = self.edit.record.target_new
         answer, target = (re.sub(r"[\W_]+", "", text.casefold()) for text in (self.answer, new))
         if self.says is Stated.NEW:
-            return "named, verdict wrong: " + ("same letters" if target in answer else "a part or another form")
+            return "named, verdict wrong: " + (
+                "same letters" if target in answer else "a part or another form"
+            )
         if states(new, self.answer):
             return "not named, verdict right: a part that tells nothing, or that the question has"
         letters = answer in target or target in answer
@@ -88,7 +90,9 @@ def judged(edits: Sequence[RecordedEdit]) -> Iterator[Judged]:
         for question in (question for question in edit.questions if question.aspect in ASKED):
             answers = {"unedited": question.without, "ICL": question.with_fact, **question.edited}
             for editor, answer in answers.items():
-                says = stated(answer.text, [record.target_new], about=[record.subject], question=question.text)
+                says = stated(
+                    answer.text, [record.target_new], about=[record.subject], question=question.text
+                )
                 yield Judged(edit, editor, question.text, answer.text, answer.right, says)
 
 
@@ -97,7 +101,8 @@ def claims(path: Path) -> Iterator[Claim]:
     with path.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["question_type"] in (NEW_FACT, OLD_FACT)]
     texts = [
-        [part.strip() for part in row["content"].removeprefix("Passage:").rpartition("Claim:")[::2]] for row in rows
+        [part.strip() for part in row["content"].removeprefix("Passage:").rpartition("Claim:")[::2]]
+        for row in rows
     ]
     facts = {(row["question_type"], claim) for row, (_, claim) in zip(rows, texts, strict=True)}
     for row, (passage, claim) in zip(rows, texts, strict=True):
@@ -106,8 +111,12 @@ def claims(path: Path) -> Iterator[Claim]:
         about, own, rival = max(rivals, key=lambda parts: len(parts[0]), default=("", claim, ""))
         if len(about.split()) > 1:
             words = about.split()
-            subjects = [" ".join(words[:n]) for n in range(2, len(words))]  # one of which is the subject
-            yield Claim(row["classification"], passage, stated(passage, [own], [rival], about=subjects))
+            subjects = [
+                " ".join(words[:n]) for n in range(2, len(words))
+            ]  # one of which is the subject
+            yield Claim(
+                row["classification"], passage, stated(passage, [own], [rival], about=subjects)
+            )
 
 
 def _split(claim: str, other: str) -> tuple[str, str, str]:
@@ -121,7 +130,12 @@ def _agreement(rows: Sequence[Judged]) -> list[Cell]:
     words = [states(row.answer, row.edit.record.target_new) == row.right for row in rows]
     distinct = len({(row.question, row.answer) for row in rows})
     agrees = sum(row.agrees for row in rows)
-    return [f"{len(rows):,}", f"{distinct:,}", Number(agrees / len(rows), ".4f"), Number(sum(words) / len(rows), ".4f")]
+    return [
+        f"{len(rows):,}",
+        f"{distinct:,}",
+        Number(agrees / len(rows), ".4f"),
+        Number(sum(words) / len(rows), ".4f"),
+    ]
 
 
 def draw_short(model: str, rows: Sequence[Judged], seconds: float) -> None:
@@ -133,7 +147,11 @@ def draw_short(model: str, rows: Sequence[Judged], seconds: float) -> None:
     draw(f"{model}: agreement", ["answers of", "answers", "distinct", "rule", "words"],
          [*table, ["all", *_agreement(rows)]], note)  # fmt: skip
     kinds = Counter(row.kind for row in rows if not row.agrees)
-    draw(f"{model}: disagreements", ["kind", "answers"], [[kind, f"{count:,}"] for kind, count in kinds.most_common()])
+    draw(
+        f"{model}: disagreements",
+        ["kind", "answers"],
+        [[kind, f"{count:,}"] for kind, count in kinds.most_common()],
+    )
 
 
 def draw_long(rows: Sequence[Claim]) -> None:
@@ -145,7 +163,11 @@ def draw_long(rows: Sequence[Claim]) -> None:
         ("all", rows),
     ):
         alone, beside = (
-            Number(sum((row.says in states_it) == (row.label == "supports") for row in some) / len(some), ".3f")
+            Number(
+                sum((row.says in states_it) == (row.label == "supports") for row in some)
+                / len(some),
+                ".3f",
+            )
             for states_it in (ALONE, BESIDE)
         )
         rates = [
@@ -168,7 +190,13 @@ def draw_long(rows: Sequence[Claim]) -> None:
 
 def show(rows: Sequence[Judged], count: int) -> None:
     """Print disagreements at random, to read."""
-    wrong = sorted({(row.kind, row.question, row.edit.record.target_new, row.answer) for row in rows if not row.agrees})
+    wrong = sorted(
+        {
+            (row.kind, row.question, row.edit.record.target_new, row.answer)
+            for row in rows
+            if not row.agrees
+        }
+    )
     for kind, question, new, answer in random.Random(0).sample(wrong, min(count, len(wrong))):
         print(f"{kind}\n  {question} -> {new!r}: {answer!r}")
 
@@ -178,7 +206,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = pages.parser(__doc__ or "")
     parser.add_argument("--datasets", type=Path, default=DATASETS, metavar="FOLDER")
     parser.add_argument("--models", nargs="+", default=["llama_2_7b_chat_hf"], metavar="NAME")
-    parser.add_argument("--errors", type=int, default=0, metavar="COUNT", help="print some disagreements instead")
+    parser.add_argument(
+        "--errors", type=int, default=0, metavar="COUNT", help="print some disagreements instead"
+    )
     parser.add_argument("--long", action="store_true", help="also the claims about passages")
     options = parser.parse_args(arguments)
     with pages.measured(options, TITLE, __doc__ or ""):

@@ -23,22 +23,23 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
 
-from drike import datasets, tinyfacts
-from drike.datasets.dataset import Split
-from drike.editors.catalog import Editor, InContextEditor, Unedited
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Fraction, RankAndCut, Similarity, Threshold
-from drike.edits import EditCase
+from drike import tinyfacts
+from drike.edits.edit import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, Summary, paired_difference, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import OrderName, PromptStyle
-from drike.report.tables import by_epoch, costs, distribution_of, epochs_table, table1
+from drike.research import datasets
+from drike.research.datasets.dataset import Split
+from drike.research.editors.catalog import Editor, InContextEditor, Unedited
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome, Summary, paired_difference, summarise
+from drike.research.report.tables import by_epoch, costs, distribution_of, epochs_table, table1
+from drike.research.training.algorithm1 import Episode, rewrite_reward, train
 from drike.support.table import Estimate, Table, as_markdown
-from drike.training.algorithm1 import Episode, rewrite_reward, train
 from lib import pages
 from lib.feedback import disturbed
 from lib.variants import agreement_table, distribution_table, frontier_table
@@ -46,7 +47,12 @@ from lib.variants import agreement_table, distribution_table, frontier_table
 TITLE = "The paper's studies"
 
 WITH, WITHOUT = "with the budget", "without (all 16 evaluated)"
-CHANNELS = {"delay to 10": (10, 0.0), "delay to 50": (50, 0.0), "noise .1": (0, 0.1), "noise .3": (0, 0.3)}
+CHANNELS = {
+    "delay to 10": (10, 0.0),
+    "delay to 50": (50, 0.0),
+    "noise .1": (0, 0.1),
+    "noise .3": (0, 0.3),
+}
 Direction = Literal["up", "down", "same"]
 MARGIN = 0.05  # a change in a share that counts as unchanged
 SIGMAS = (0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.15, 0.2, 1.0)
@@ -74,7 +80,13 @@ CLAIMS = (
     Claim("DR-IKE", "IKE", "ESR", "up", "Table 2: .89 / .76, .89 / .75"),
     Claim("DR-IKE", "IKE", "PC", "up", "Table 2: .81 / .67, .77 / .69"),
     Claim("DR-IKE", "IKE", "RR", "down", "Table 2: .66 / .76, .70 / .78"),
-    Claim("DR-IKE", "Rank-50%", "S", "same", "follows from Table 2: .775 / .778, .779 / .795; the text: best balance"),
+    Claim(
+        "DR-IKE",
+        "Rank-50%",
+        "S",
+        "same",
+        "follows from Table 2: .775 / .778, .779 / .795; the text: best balance",
+    ),
     Claim("DR-IKE", "Rank-50%", "ESR", "up", "Table 2: .89 / .86, .89 / .84"),
     Claim("DR-IKE", "Rank-50%", "PC", "up", "Table 2: .81 / .71, .77 / .76"),
     Claim("DR-IKE", "Rank-50%", "RR", "down", "Table 2: .66 / .78, .70 / .79"),
@@ -86,7 +98,9 @@ class Found:
     """Results so far: outcomes by editor, over all seeds."""
 
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
-    episodes: list[dict[str, Sequence[Episode]]] = field(default_factory=list)  # for every seed, by training
+    episodes: list[dict[str, Sequence[Episode]]] = field(
+        default_factory=list
+    )  # for every seed, by training
 
     def summaries(self, names: Iterable[str]) -> list[Summary]:
         """Summarise editors, with RR on what the unedited model knows."""
@@ -101,7 +115,9 @@ def sizes(edits: int, test: int) -> tuple[int, int, str]:
     """
     room = tinyfacts.EDITABLE - edits
     if room < 1:
-        raise SystemExit(f"TinyFacts has {tinyfacts.EDITABLE} editable rows: ask for fewer --edits than that")
+        raise SystemExit(
+            f"TinyFacts has {tinyfacts.EDITABLE} editable rows: ask for fewer --edits than that"
+        )
     if test <= room:
         return edits, test, ""
     wider = (test / room) ** 0.5 - 1
@@ -127,7 +143,9 @@ def trained(
     retriever = Retriever(pool.encoder, seed=seed)
     channel = disturbed(*feedback, episodes=epochs * len(parts.train), seed=seed)
     editor = InContextEditor("DR-IKE", pool, RankAndCut(retriever, budget))
-    return retriever, list(train(editor, rewrite_reward(model), parts.train, epochs=epochs, channel=channel))
+    return retriever, list(
+        train(editor, rewrite_reward(model), parts.train, epochs=epochs, channel=channel)
+    )
 
 
 def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> list[Editor]:
@@ -142,24 +160,33 @@ def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> l
         for order in orders
     ]
     mixed = [
-        replace(one, name=f"{one.name} (roles mixed)", style=PromptStyle("ike")) for one in (rank_all, rank_50, dr_ike)
+        replace(one, name=f"{one.name} (roles mixed)", style=PromptStyle("ike"))
+        for one in (rank_all, rank_50, dr_ike)
     ]
     swept = [
-        replace(dr_ike, name=f"DR-IKE (sigma {sigma:g})", selector=RankAndCut(retriever, Threshold(sigma)))
+        replace(
+            dr_ike,
+            name=f"DR-IKE (sigma {sigma:g})",
+            selector=RankAndCut(retriever, Threshold(sigma)),
+        )
         for sigma in SIGMAS
     ]
     ike = InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike"))
     return [Unedited(), ike, rank_all, rank_50, dr_ike, *moved, *mixed, *swept]
 
 
-def measured(editors: Iterable[Editor], model: LanguageModel, cases: Sequence[EditCase], found: Found) -> None:
+def measured(
+    editors: Iterable[Editor], model: LanguageModel, cases: Sequence[EditCase], found: Found
+) -> None:
     """Evaluate every editor and add its outcomes."""
     for editor in editors:
         model.forget()
         found.outcomes.setdefault(editor.name, []).extend(evaluate(editor, model, cases))
 
 
-def one_seed(model: LanguageModel, parts: Split, pool: Pool, found: Found, *, epochs: int, seed: int) -> None:
+def one_seed(
+    model: LanguageModel, parts: Split, pool: Pool, found: Found, *, epochs: int, seed: int
+) -> None:
     """Train with and without the budget and with every channel, and evaluate the resulting editors."""
     trainings: dict[str, tuple[Budget, tuple[int, float]]] = {
         WITHOUT: (Fraction(1.0), (0, 0.0)),
@@ -168,15 +195,24 @@ def one_seed(model: LanguageModel, parts: Split, pool: Pool, found: Found, *, ep
     }
     found.episodes.append({})
     for name, (start, feedback) in trainings.items():
-        retriever, episodes = trained(model, parts, pool, budget=start, feedback=feedback, epochs=epochs, seed=seed)
+        retriever, episodes = trained(
+            model, parts, pool, budget=start, feedback=feedback, epochs=epochs, seed=seed
+        )
         found.episodes[-1][name] = episodes
         learned = episodes[-1].budget
-        print(f"  seed {seed}, trained {name}: k {episodes[-1].k}, {learned}", file=sys.stderr, flush=True)
+        print(
+            f"  seed {seed}, trained {name}: k {episodes[-1].k}, {learned}",
+            file=sys.stderr,
+            flush=True,
+        )
         if name == WITH:
             measured(editors_of(retriever, learned, pool, seed), model, parts.test, found)
         elif name in CHANNELS:
             measured(
-                [InContextEditor(f"DR-IKE, {name}", pool, RankAndCut(retriever, learned))], model, parts.test, found
+                [InContextEditor(f"DR-IKE, {name}", pool, RankAndCut(retriever, learned))],
+                model,
+                parts.test,
+                found,
             )
 
 
@@ -205,7 +241,13 @@ def claims_table(outcomes: dict[str, list[Outcome]], claims: Iterable[Claim], ti
         ours = paired_difference(outcomes[claim.ours], outcomes[claim.base], claim.metric)
         what = f"{claim.ours} minus {claim.base}: {claim.metric}"
         rows.append((what, shown(ours), claim.reported, verdict(ours, claim.reported), claim.says))
-    header = ("difference, paired", "ours", "the paper", "verdict", "the paper's figures (Llama, Qwen)")
+    header = (
+        "difference, paired",
+        "ours",
+        "the paper",
+        "verdict",
+        "the paper's figures (Llama, Qwen)",
+    )
     return Table(title, header, tuple(rows), wide=True)
 
 
@@ -257,7 +299,15 @@ def efficiency_table(runs: Mapping[str, Sequence[Episode]]) -> Table:
         )
         for name, cost in costs.items()
     )
-    header = ("Training", "mean k", "calls/epoch", "tokens/epoch", "s/epoch", "tokens saved", "s saved")
+    header = (
+        "Training",
+        "mean k",
+        "calls/epoch",
+        "tokens/epoch",
+        "s/epoch",
+        "tokens saved",
+        "s saved",
+    )
     notes = (
         "tokens: if every prompt were read by itself. s: as measured, with shared prefixes read once and answers to "
         "repeated prompts cached.",
@@ -279,14 +329,25 @@ def savings(found: Found) -> Table:
         agrees = "n/a" if seconds is None else "agrees" if seconds > 0 else "does not"
         tokens = percent(saved(ours.prompt_tokens, base.prompt_tokens))
         rows.append((str(seed), tokens, percent(seconds), "less time", agrees, "29.8 %, 19.5 %"))
-    header = ("seed", "tokens saved", "s saved", "the paper", "verdict", "the paper's seconds (Llama, Qwen)")
+    header = (
+        "seed",
+        "tokens saved",
+        "s saved",
+        "the paper",
+        "verdict",
+        "the paper's seconds (Llama, Qwen)",
+    )
     return Table("Saved by the budget, per epoch on average", header, tuple(rows), wide=True)
 
 
 def ablation(found: Found, title: str) -> list[Table]:
     """Table 2 with costs and the direction of each difference."""
     rows = found.summaries(["Unedited", "IKE", "Rank-All", "Rank-50%", "DR-IKE"])
-    return [table1(rows, title), costs(rows), claims_table(found.outcomes, CLAIMS, "Against the paper")]
+    return [
+        table1(rows, title),
+        costs(rows),
+        claims_table(found.outcomes, CLAIMS, "Against the paper"),
+    ]
 
 
 def orders(found: Found) -> list[Table]:
@@ -296,15 +357,27 @@ def orders(found: Found) -> list[Table]:
         for base in ("Rank-All", "Rank-50%", "DR-IKE")
         for kind in ("similarity", "reversed", "shuffled", "roles mixed")
     ]
-    claims = [Claim(name, base, "S", "same", "stable in the majority of cases; no figures") for name, base in moved]
-    return [agreement_table(found.outcomes, moved), claims_table(found.outcomes, claims, "Against the paper")]
+    claims = [
+        Claim(name, base, "S", "same", "stable in the majority of cases; no figures")
+        for name, base in moved
+    ]
+    return [
+        agreement_table(found.outcomes, moved),
+        claims_table(found.outcomes, claims, "Against the paper"),
+    ]
 
 
 def rewards(found: Found, title: str) -> list[Table]:
     """Table 7: the effect of late and noisy rewards."""
     esr, none = ".7533 / .7567 (delayed / not)", "no figures"
     claims = [
-        Claim(f"DR-IKE, {name}", "DR-IKE", metric, "same", esr if metric == "ESR" and "delay" in name else none)
+        Claim(
+            f"DR-IKE, {name}",
+            "DR-IKE",
+            metric,
+            "same",
+            esr if metric == "ESR" and "delay" in name else none,
+        )
         for name in CHANNELS
         for metric in ("ESR", "PC", "RR", "S")
     ]
@@ -317,7 +390,10 @@ def rewards(found: Found, title: str) -> list[Table]:
 
 def efficiency(found: Found) -> list[Table]:
     """Section 5.3: an epoch with and without the budget, seed by seed."""
-    of_seeds = [efficiency_table({name: of_seed[name] for name in (WITHOUT, WITH)}) for of_seed in found.episodes]
+    of_seeds = [
+        efficiency_table({name: of_seed[name] for name in (WITHOUT, WITH)})
+        for of_seed in found.episodes
+    ]
     return [*of_seeds, savings(found)]
 
 
@@ -329,17 +405,28 @@ def budget(found: Found) -> list[Table]:
         ("LLaMA 3.1-8B (the paper)", "3.02", "0.96"),
         ("Qwen 2.5-7B (the paper)", "3.72", "1.15"),
     )
-    return [Table("Retains per edit", ("", "mean", "std"), rows), distribution_table(found.outcomes["DR-IKE"])]
+    return [
+        Table("Retains per edit", ("", "mean", "std"), rows),
+        distribution_table(found.outcomes["DR-IKE"]),
+    ]
 
 
 def sweep(found: Found, title: str) -> list[Table]:
     """DR-IKE at fixed sigmas and other editors: S against prompt tokens."""
-    names = ["IKE", "Rank-All", "Rank-50%", "DR-IKE", *(f"DR-IKE (sigma {sigma:g})" for sigma in SIGMAS)]
+    names = [
+        "IKE",
+        "Rank-All",
+        "Rank-50%",
+        "DR-IKE",
+        *(f"DR-IKE (sigma {sigma:g})" for sigma in SIGMAS),
+    ]
     rows = found.summaries(names)
     return [frontier_table(rows), table1(rows, title)]
 
 
-def as_report(found: Found, seeds: int, sizes: tuple[int, int, str], options: argparse.Namespace) -> str:
+def as_report(
+    found: Found, seeds: int, sizes: tuple[int, int, str], options: argparse.Namespace
+) -> str:
     """Write all studies of the finished seeds as Markdown; sizes: training edits, test edits, and a note."""
     edits, test, note = sizes
     title = f"{seeds} seed(s) x {test} test edits of TinyFacts, model {options.model}"
@@ -351,7 +438,10 @@ def as_report(found: Found, seeds: int, sizes: tuple[int, int, str], options: ar
         "How many retains an edit gets (figures 4 and 5)": budget(found),
         "Fixed sigmas": sweep(found, title),
     }
-    lines = [f"{title}; {edits} training edits, {options.epochs} epochs." + (f"\n\n{note}" if note else "")]
+    lines = [
+        f"{title}; {edits} training edits, {options.epochs} epochs."
+        + (f"\n\n{note}" if note else "")
+    ]
     for heading, drawn in studies.items():
         lines += [f"\n### {heading}\n", *(as_markdown(table) for table in drawn)]
     return "\n".join(lines) + "\n"
@@ -377,7 +467,14 @@ def measure(options: argparse.Namespace) -> None:
     model, encoder, found = load(options.model), load_encoder(), Found()
     for seed in range(options.seeds):
         parts = dataset.split(train=edits, test=test, seed=seed)
-        one_seed(model, parts, Pool(parts.demonstrations, encoder, seed=seed), found, epochs=options.epochs, seed=seed)
+        one_seed(
+            model,
+            parts,
+            Pool(parts.demonstrations, encoder, seed=seed),
+            found,
+            epochs=options.epochs,
+            seed=seed,
+        )
     print(as_report(found, options.seeds, (edits, test, note), options))
 
 

@@ -24,18 +24,19 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from drike import datasets, tinyfacts
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
+from drike import tinyfacts
 from drike.encoders import MINILM, load_encoder
 from drike.models.local import scoring
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import decode, encode_prompts, encode_requests
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Request, Score, cut
-from drike.runs.run import Setup
-from drike.training.algorithm1 import rewrite_reward, train
+from drike.research import datasets
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
+from drike.research.runs.run import Setup
+from drike.research.training.algorithm1 import rewrite_reward, train
 from lib import pages
 
 TITLE = "A whole training run"
@@ -85,18 +86,26 @@ class Pipeline:
                     ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_tokens, min_new_tokens=max_tokens,
                     do_sample=False, pad_token_id=0,
                 )  # fmt: skip
-            completions.append(Completion(cut(decode(tokenizer, out[0, len(prompt) :].tolist()), stop), len(prompt)))
+            completions.append(
+                Completion(
+                    cut(decode(tokenizer, out[0, len(prompt) :].tolist()), stop), len(prompt)
+                )
+            )
         return completions
 
 
 def main() -> None:
     """Run all variants in turns and print the ratios."""
     parser = pages.parser(__doc__)
-    parser.add_argument("--budget", choices=["threshold", "all"], default="threshold", help="budget rule")
+    parser.add_argument(
+        "--budget", choices=["threshold", "all"], default="threshold", help="budget rule"
+    )
     parser.add_argument("--repetitions", type=int, default=3, help="timed rounds")
     parser.add_argument("--edits", type=int, default=60, help="number of training edits")
     parser.add_argument("--epochs", type=int, default=5, help="training epochs")
-    parser.add_argument("--generate", action="store_true", help="also time a text-generation pipeline")
+    parser.add_argument(
+        "--generate", action="store_true", help="also time a text-generation pipeline"
+    )
     args = parser.parse_args()
     with pages.measured(args, TITLE, __doc__):
         measure(args)
@@ -135,13 +144,17 @@ def measure(args: argparse.Namespace) -> None:
                 retriever.features(case)  # from the cache on disk, as in every run after the first
             began = time.process_time()
             editor = InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budget))
-            episodes = list(train(editor, rewrite_reward(model), setup.split.train, epochs=args.epochs))
+            episodes = list(
+                train(editor, rewrite_reward(model), setup.split.train, epochs=args.epochs)
+            )
             taken[name].append(time.process_time() - began)
             heads[name] = [weight.detach().clone() for weight in retriever.head.parameters()]
             sigmas[name] = episodes[-1].budget
             asked = [episode.k for episode in episodes]
             if isinstance(model, HuggingFaceModel):
-                work[name] = f"{model.usage.forwards:,} forwards, {model.usage.tokens_computed:,} tokens"
+                work[name] = (
+                    f"{model.usage.forwards:,} forwards, {model.usage.tokens_computed:,} tokens"
+                )
     first, *others = heads.values()
     same = all(torch.equal(a, b) for other in others for a, b in zip(first, other, strict=True))
     rows = []
@@ -158,7 +171,9 @@ def measure(args: argparse.Namespace) -> None:
         f"(k {sum(asked) / len(asked):.1f} on average)"
     )
     pages.draw(title, ("run", "CPU seconds", "ratio to cache off / on"), rows)
-    print(f"The same trained head bit for bit: {same}; the same sigma: {len(set(map(repr, sigmas.values()))) == 1}")
+    print(
+        f"The same trained head bit for bit: {same}; the same sigma: {len(set(map(repr, sigmas.values()))) == 1}"
+    )
 
 
 if __name__ == "__main__":

@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from drike.conversations.rendering import AsBlock
+from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
-from drike.serving.editing import RequestEditor
-from drike.serving.feed import EditFeed
-from drike.serving.gateway import Gateway, Metrics
-from drike.serving.options import GatewayOptions, Mode
-from drike.serving.requests import EditedRequest
-from drike.serving.upstream import Reply, Upstream, UpstreamCall
-from drike.stores.records import EditRecord
+from drike.gateway.editing import RequestEditor
+from drike.gateway.http.routes import Gateway, Metrics
+from drike.gateway.http.upstream import Reply, Upstream, UpstreamCall
+from drike.gateway.options import GatewayOptions, Mode
+from drike.gateway.requests import EditedRequest
+from drike.gateway.tenants import EditFeed
 from drike.stores.sqlite import SqliteStore
 from lib import pages
 
@@ -97,7 +97,11 @@ async def ask(gateway: Gateway, body: bytes) -> float:
             seconds = time.perf_counter() - began
             first.set()
 
-    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"accept-encoding", b"gzip")]
+    headers = [
+        (b"host", b"127.0.0.1"),
+        (b"content-type", b"application/json"),
+        (b"accept-encoding", b"gzip"),
+    ]
     path = "/v1/chat/completions"
     scope = {
         "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
@@ -119,14 +123,19 @@ async def measure(place: Path, args: argparse.Namespace) -> None:
     gateways = []
     for kind in (Unwatched, RequestEditor):
         options = GatewayOptions(mode=Mode.ON, deadline_ms=5000)
-        editor = kind(upstream, chat=AsBlock(), completion=AsBlock(), options=options, metrics=metrics)
+        editor = kind(
+            upstream, chat=AsBlock(), completion=AsBlock(), options=options, metrics=metrics
+        )
         gateways.append(Gateway(upstream, of, editor=editor, metrics=metrics, keys=None))
     rows = []
     for name, streams in (("JSON", False), (f"stream of {CHUNKS} chunks", True)):
         chat = {"model": "m", "stream": streams}
         bodies = [
             json.dumps(
-                {**chat, "messages": [{"role": "user", "content": f"What is the capital of Peru? {i}"}]}
+                {
+                    **chat,
+                    "messages": [{"role": "user", "content": f"What is the capital of Peru? {i}"}],
+                }
             ).encode()
             for i in range(args.block)
         ]
@@ -144,8 +153,17 @@ async def measure(place: Path, args: argparse.Namespace) -> None:
                     first[i] += seconds
         without, watched = (1000 * statistics.median(figures) for figures in cpu)
         late = [1000 * statistics.median(figures) for figures in first]
-        rows.append((name, *(f"{figure:.3f}" for figure in (without, watched, watched - without, *late))))
-    header = ("", "CPU ms without", "CPU ms with", "difference", "first chunk without, ms", "with, ms")
+        rows.append(
+            (name, *(f"{figure:.3f}" for figure in (without, watched, watched - without, *late)))
+        )
+    header = (
+        "",
+        "CPU ms without",
+        "CPU ms with",
+        "difference",
+        "first chunk without, ms",
+        "with, ms",
+    )
     pages.draw(f"{args.requests:,} requests a row and side", header, rows)
     feed.close()
 
@@ -153,8 +171,12 @@ async def measure(place: Path, args: argparse.Namespace) -> None:
 def main() -> None:
     """Measure, and say so."""
     parser = pages.parser(__doc__)
-    parser.add_argument("--requests", type=int, default=4_000, help="of a row, with and without watching each")
-    parser.add_argument("--block", type=int, default=100, help="requests before the other side's turn")
+    parser.add_argument(
+        "--requests", type=int, default=4_000, help="of a row, with and without watching each"
+    )
+    parser.add_argument(
+        "--block", type=int, default=100, help="requests before the other side's turn"
+    )
     args = parser.parse_args()
     with pages.measured(args, TITLE, __doc__), tempfile.TemporaryDirectory() as place:
         asyncio.run(measure(Path(place), args))

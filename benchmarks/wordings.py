@@ -15,14 +15,14 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from drike import datasets
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.edits import Aspect, EditCase, Probe
+from drike.edits.edit import Aspect, EditCase, Probe
 from drike.encoders import load_encoder
-from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models import load
-from drike.report.tables import INTERVALS
+from drike.research import datasets
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.metrics import Outcome, paired_difference, summarise
+from drike.research.report.tables import INTERVALS
 from drike.support.table import Difference
 from drike.tinyfacts import TEMPLATES, facts
 from lib import pages
@@ -33,8 +33,16 @@ from results import measured
 TITLE = "Neighbours in wordings never trained on"
 
 USUAL = "T0 to T3, as in TinyFacts"
-TESTED = {"T0 and T1, trained on": (0, 1), "T2 and T3, held back": (2, 3), "T4 and T5, held back": (4, 5)}
-SAID = {t.format(fact.subject): (fact, i) for fact in facts() for i, t in enumerate(TEMPLATES[fact.relation])}
+TESTED = {
+    "T0 and T1, trained on": (0, 1),
+    "T2 and T3, held back": (2, 3),
+    "T4 and T5, held back": (4, 5),
+}
+SAID = {
+    t.format(fact.subject): (fact, i)
+    for fact in facts()
+    for i, t in enumerate(TEMPLATES[fact.relation])
+}
 
 
 def reworded(case: EditCase, wordings: Sequence[int]) -> EditCase:
@@ -44,14 +52,20 @@ def reworded(case: EditCase, wordings: Sequence[int]) -> EditCase:
     def worded(i: int, probe: Probe) -> Probe:
         if probe.aspect is not Aspect.NEIGHBORHOOD:
             return probe
-        return replace(probe, query=templates[wordings[i % len(wordings)]].format(SAID[probe.query][0].subject))
+        return replace(
+            probe, query=templates[wordings[i % len(wordings)]].format(SAID[probe.query][0].subject)
+        )
 
     return replace(case, probes=tuple(worded(i, probe) for i, probe in enumerate(case.probes)))
 
 
 def without(case: EditCase, wordings: Collection[int]) -> EditCase:
     """The case without its neighbours in these wordings."""
-    kept = (p for p in case.probes if p.aspect is not Aspect.NEIGHBORHOOD or SAID[p.query][1] not in wordings)
+    kept = (
+        p
+        for p in case.probes
+        if p.aspect is not Aspect.NEIGHBORHOOD or SAID[p.query][1] not in wordings
+    )
     return replace(case, probes=tuple(kept))
 
 
@@ -75,15 +89,21 @@ def measure(options: argparse.Namespace) -> None:
         policy = trained_policy(model, pool, [without(case, (2, 3)) for case in parts.train])
         for name, wordings in {USUAL: None, **TESTED}.items():
             cases = [case if wordings is None else reworded(case, wordings) for case in parts.test]
-            outcomes.setdefault(name, []).extend(measured(InContextEditor(name, pool, policy), model, cases))
+            outcomes.setdefault(name, []).extend(
+                measured(InContextEditor(name, pool, policy), model, cases)
+            )
         print(f"  seed {seed}", file=sys.stderr, flush=True)
     title = f"DR-IKE-Q by the wording of neighbours, {options.seeds} seeds x {len(parts.test)} test edits of TinyFacts"
     rows = []
     for name, of_wording in outcomes.items():
         summary = summarise(of_wording)
-        change = "" if name == USUAL else Difference(paired_difference(of_wording, outcomes[USUAL], "S"))
+        change = (
+            "" if name == USUAL else Difference(paired_difference(of_wording, outcomes[USUAL], "S"))
+        )
         rows.append((name, *map(summary.metric, METRICS), change))
-    pages.draw(title, ("wording of the test neighbours", *METRICS, "S, paired difference"), rows, INTERVALS)
+    pages.draw(
+        title, ("wording of the test neighbours", *METRICS, "S, paired difference"), rows, INTERVALS
+    )
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from tests.worlds import databases
-from tests.worlds.tally import pytest_addoption, pytest_terminal_summary, tally
+from tests.fakes import databases
+from tests.fakes.tally import pytest_addoption, pytest_terminal_summary, tally
 
 __all__ = ["pytest_addoption", "pytest_terminal_summary", "tally"]  # hooks and a fixture
 

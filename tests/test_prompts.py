@@ -9,28 +9,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
 from drike.prompts import Demonstration, DemonstrationSet, Layout, OrderName, PromptStyle, Role
-from tests.worlds.small import CAPITALS
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
+from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()
-DR_IKE = InContextEditor("DR-IKE", Pool(CAPITALS, ENCODER), RankAndCut(Retriever(ENCODER), Fraction(0.5)))
+DR_IKE = InContextEditor(
+    "DR-IKE", Pool(CAPITALS, ENCODER), RankAndCut(Retriever(ENCODER), Fraction(0.5))
+)
 LAYOUTS: list[Layout] = ["append", "ike"]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("order", get_args(OrderName))
-@pytest.mark.parametrize("budget", [Fraction(0.5), Fraction(1.0), Threshold(0.07), Threshold(1.0)], ids=str)
+@pytest.mark.parametrize(
+    "budget", [Fraction(0.5), Fraction(1.0), Threshold(0.07), Threshold(1.0)], ids=str
+)
 def test_an_order_moves_only_the_retains(layout: Layout, order: OrderName, budget: Budget) -> None:
-    own = replace(DR_IKE, style=PromptStyle(layout), selector=replace(DR_IKE.selector, budget=budget))
+    own = replace(
+        DR_IKE, style=PromptStyle(layout), selector=replace(DR_IKE.selector, budget=budget)
+    )
     other = replace(own, style=PromptStyle(layout, order=order, order_seed=3))
     for case in CAPITALS[:10]:
-        assert own.select([case.edit], ["?"]) == other.select([case.edit], ["?"]), "the selection stays the policy's"
-        [shown], [moved] = own.prompts([case.edit], [case.edit.query]), other.prompts([case.edit], [case.edit.query])
+        assert own.select([case.edit], ["?"]) == other.select([case.edit], ["?"]), (
+            "the selection stays the policy's"
+        )
+        [shown], [moved] = (
+            own.prompts([case.edit], [case.edit.query]),
+            other.prompts([case.edit], [case.edit.query]),
+        )
         assert sorted(map(str, shown.demonstrations)) == sorted(map(str, moved.demonstrations))
         for before, after in zip(shown.demonstrations, moved.demonstrations, strict=True):
             assert before.role is after.role
@@ -43,11 +54,15 @@ def test_each_order_arranges_the_kept_retains_as_named(ranking: list[int], k: in
     kept = tuple(candidates.retains[i] for i in ranking[:k])
     assert retains_in(candidates, kept, "policy") == kept
     assert retains_in(candidates, kept, "reversed") == kept[::-1]
-    nearest = [candidates.retains.index(retain) for retain in retains_in(candidates, kept, "similarity")]
+    nearest = [
+        candidates.retains.index(retain) for retain in retains_in(candidates, kept, "similarity")
+    ]
     assert nearest == sorted(ranking[:k])
     shuffled = retains_in(candidates, kept, "shuffled", seed=1)
     assert sorted(map(str, shuffled)) == sorted(map(str, kept))
-    assert shuffled == retains_in(candidates, kept[::-1], "shuffled", seed=1), "for any order of candidates"
+    assert shuffled == retains_in(candidates, kept[::-1], "shuffled", seed=1), (
+        "for any order of candidates"
+    )
     policy_order, own_order = PromptStyle(order="policy"), PromptStyle()
     assert policy_order.arrange(candidates, kept) == own_order.arrange(candidates, kept)
 
@@ -71,7 +86,13 @@ def test_shuffles_differ_by_seed_and_by_edit() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"layout": "sideways"}, {"retain": "naked"}, {"order": "alphabetical"}, {"own_copy": 1}, {"order_seed": 0.5}],
+    [
+        {"layout": "sideways"},
+        {"retain": "naked"},
+        {"order": "alphabetical"},
+        {"own_copy": 1},
+        {"order_seed": 0.5},
+    ],
 )
 def test_a_style_refuses_unknown_values(wrong: dict[str, object]) -> None:
     [name] = wrong

@@ -30,7 +30,9 @@ def imports_of(path: Path) -> Iterator[str]:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("drike."))
+            yield from (
+                alias.name.split(".")[1] for alias in node.names if alias.name.startswith("drike.")
+            )
         elif isinstance(node, ast.ImportFrom) and node.module == "drike":
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("drike."):
@@ -64,7 +66,9 @@ def reduced(graph: Graph) -> dict[str, frozenset[str]]:
         return graph[name].union(*map(reachable, graph[name]))
 
     return {
-        name: frozenset(i for i in imported if not any(i in reachable(other) for other in imported - {i}))
+        name: frozenset(
+            i for i in imported if not any(i in reachable(other) for other in imported - {i})
+        )
         for name, imported in graph.items()
     }
 
@@ -72,13 +76,17 @@ def reduced(graph: Graph) -> dict[str, frozenset[str]]:
 def draw(graph: Graph) -> str:
     """The graph as an SVG, top row first."""
     at = levels(graph)
-    rows = [sorted(name for name in graph if at[name] == row) for row in range(max(at.values()) + 1)]
+    rows = [
+        sorted(name for name in graph if at[name] == row) for row in range(max(at.values()) + 1)
+    ]
     width = 2 * MARGIN + max(len(row) for row in rows) * (BOX + GAP) - GAP
     height = 2 * MARGIN + len(rows) * ROW - (ROW - 34)
     place: dict[str, tuple[float, float]] = {}
     for number, row in enumerate(reversed(rows)):
         left = (width - len(row) * (BOX + GAP) + GAP) / 2
-        place |= {name: (left + i * (BOX + GAP), MARGIN + number * ROW) for i, name in enumerate(row)}
+        place |= {
+            name: (left + i * (BOX + GAP), MARGIN + number * ROW) for i, name in enumerate(row)
+        }
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" font-family="Helvetica, Arial, '
         'sans-serif" font-size="13" role="img" aria-label="Which package of drike imports which">',

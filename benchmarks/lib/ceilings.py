@@ -14,24 +14,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.editors.catalog import InContextEditor, TokenLimit
-from drike.editors.pool import Pool, rotations
-from drike.editors.selectors import RoleCounts, Selection, Selector
-from drike.edits import ASPECTS_OF_S, Aspect, EditCase
-from drike.evaluation.evaluate import CaseAnswers, answers_to
-from drike.evaluation.judge import Judge
-from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
+from drike.edits.edit import ASPECTS_OF_S, Aspect, EditCase
 from drike.models.protocols import LanguageModel
 from drike.prompts import DemonstrationSet, PromptStyle, Role
-from drike.report.tables import INTERVALS
+from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.pool import Pool, rotations
+from drike.research.editors.selectors import RoleCounts, Selection, Selector
+from drike.research.evaluation.evaluate import CaseAnswers, answers_to
+from drike.research.evaluation.judge import Judge
+from drike.research.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
+from drike.research.report.tables import INTERVALS
 from drike.support.parallel import in_order
 from drike.support.table import Cell, Estimate, Number, Table
 
-RightAndTokens = NDArray[np.object_]  # whether answers are right, and prompt tokens, [2, probes, choices]
+RightAndTokens = NDArray[
+    np.object_
+]  # whether answers are right, and prompt tokens, [2, probes, choices]
 Chosen = NDArray[np.int64]  # the column of the choice for each probe, [probes]
 ALL, MOST = "all demonstrations", "best k per query"
 STEPS = 20  # of the ascent of S
-ROUNDS = 4  # of the greedy search for an edit; each asks about as many subsets as the edit has retains
+ROUNDS = (
+    4  # of the greedy search for an edit; each asks about as many subsets as the edit has retains
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,9 @@ class RetainSubset(Selector):
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The same demonstrations for each query, nearest first in each role."""
-        retains = (retain for place, retain in enumerate(candidates.retains) if place in self.places)
+        retains = (
+            retain for place, retain in enumerate(candidates.retains) if place in self.places
+        )
         shown = (*candidates.fixed, *retains)
         return [Selection(candidates, shown) for _ in queries]
 
@@ -55,7 +61,12 @@ def mixes_of(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
     copies, updates, retains = (roles.count(role) for role in (Role.COPY, Role.UPDATE, Role.RETAIN))
     numbers = {0, retains, *(2**i for i in range(retains.bit_length()) if 2**i < retains)}
     fixed = {(0, 0), (copies, 0), (copies, updates)}
-    return tuple(sorted((RoleCounts(c, u, r) for c, u in fixed for r in numbers), key=lambda mix: (mix.size, mix)))
+    return tuple(
+        sorted(
+            (RoleCounts(c, u, r) for c, u in fixed for r in numbers),
+            key=lambda mix: (mix.size, mix),
+        )
+    )
 
 
 def retains_of(pool: Pool) -> int:
@@ -87,13 +98,21 @@ def hindsight_answers(
     change; the search ends when no change raises the share of right answers, a mean over aspects. Only a change that
     corrects a wrong answer is tried on the probes that are right already. Raises PoolError and ModelErrors.
     """
-    pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
+    pool.for_groups(
+        [edits for case in cases for edits in rotations(case.edits)]
+    )  # all in one search
     judge = Judge(model)
-    starts = [i for i, mix in enumerate(choices) if isinstance(mix, RoleCounts) and shows_all_fixed(mix, pool)]
+    starts = [
+        i
+        for i, mix in enumerate(choices)
+        if isinstance(mix, RoleCounts) and shows_all_fixed(mix, pool)
+    ]
 
     def ask(case: EditCase) -> CaseAnswers:
         def under(selectors: Sequence[Selector], which: NDArray[np.bool_]) -> RightAndTokens:
-            probes = tuple(probe for probe, wanted in zip(case.probes, which, strict=True) if wanted)
+            probes = tuple(
+                probe for probe, wanted in zip(case.probes, which, strict=True) if wanted
+            )
             editors = [InContextEditor("", pool, selector, style, limit) for selector in selectors]
             answers = answers_to(replace(case, probes=probes), editors, judge)
             both = [answers.correct, answers.prompt_tokens]
@@ -111,13 +130,18 @@ def hindsight_answers(
             if not helpful.size:
                 break
             both = np.empty((2, len(aspect), len(helpful)), dtype=object)
-            both[:, ~right], both[:, right] = wrong[:, :, helpful], under([tried[i] for i in helpful], right)
+            both[:, ~right], both[:, right] = (
+                wrong[:, :, helpful],
+                under([tried[i] for i in helpful], right),
+            )
             shares = [_share_right(both[0, :, i], aspect) for i in range(len(helpful))]
             best = int(np.argmax(shares))
             if shares[best] <= _share_right(reached[0, :, 0], aspect):
                 break
             places, reached = tried[helpful[best]].places, both[:, :, [best]]
-        correct, tokens = (tuple(map(tuple, rows)) for rows in np.concatenate([answers, reached], axis=2))
+        correct, tokens = (
+            tuple(map(tuple, rows)) for rows in np.concatenate([answers, reached], axis=2)
+        )
         return CaseAnswers(case.case_id, correct, tokens)
 
     with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
@@ -182,7 +206,9 @@ class AnswerMatrix:
     def counts(self, chosen: Chosen) -> Floats:
         """Right answers and probes of each case and aspect, [cases, aspects, 2]."""
         counts = np.zeros((self.case[-1] + 1, len(self.aspects), 2))
-        np.add.at(counts[..., 0], (self.case, self.aspect), self.right[np.arange(len(chosen)), chosen])
+        np.add.at(
+            counts[..., 0], (self.case, self.aspect), self.right[np.arange(len(chosen)), chosen]
+        )
         np.add.at(counts[..., 1], (self.case, self.aspect), 1)
         return counts
 
@@ -193,7 +219,10 @@ class AnswerMatrix:
     def measured(self, chosen: Chosen) -> Measured:
         """What a choice reaches, with the interval of S over cases."""
         counts = self.counts(chosen)
-        rates, tokens = _rates(counts.sum(axis=0)), float(self.tokens[np.arange(len(chosen)), chosen].mean())
+        rates, tokens = (
+            _rates(counts.sum(axis=0)),
+            float(self.tokens[np.arange(len(chosen)), chosen].mean()),
+        )
         with np.errstate(invalid="ignore"):  # a resample may hold no probe of an aspect
             drawn = harmonic_mean(_rates(resampled(counts)))
         [s] = estimated(harmonic_mean(rates)[None], drawn[:, None], len(self.cases))
@@ -238,7 +267,9 @@ def ceilings(answered: AnswerMatrix, choices: Sequence[Selector], pool: Pool) ->
     k = [i for i in mixes if shows_all_fixed(choices[i], pool)]  # type: ignore[arg-type]
     subsets = [i for i, choice in enumerate(choices) if isinstance(choice, RetainSubset)]
     greedy = list(range(len(choices), answered.right.shape[1]))
-    kind = (answered.aspect == np.array([a is Aspect.NEIGHBORHOOD for a in answered.aspects]).argmax()).astype(int)
+    kind = (
+        answered.aspect == np.array([a is Aspect.NEIGHBORHOOD for a in answered.aspects]).argmax()
+    ).astype(int)
     edit, query = answered.case, np.arange(len(answered.case))
     best = {
         ALL: answered.always(k[-1]),
@@ -278,5 +309,9 @@ def ceilings_table(choices: Mapping[str, Measured], title: str, ceiling: str = M
         INTERVALS,
     ]
     absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in choices[ALL].rates]
-    notes += [f"No test edit has a {' or a '.join(absent)} probe: S is of the others."] if absent else []
-    return Table(title, ("choice", "S", "ESR", "PC", "RR", "tokens", "closed"), tuple(rows), tuple(notes))
+    notes += (
+        [f"No test edit has a {' or a '.join(absent)} probe: S is of the others."] if absent else []
+    )
+    return Table(
+        title, ("choice", "S", "ESR", "PC", "RR", "tokens", "closed"), tuple(rows), tuple(notes)
+    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drike.datasets.generated import challenged, challenges, rng_of
-from drike.edits import EditCase, Probe
+from drike.edits.edit import EditCase, Probe
+from drike.research.datasets.generated import challenged, challenges, rng_of
 
 FURTHER_CHALLENGES = (
     "That is wrong.", "I do not believe you.", "Check again, please.", "You are mistaken.",

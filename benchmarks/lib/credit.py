@@ -13,11 +13,19 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from statistics import fmean
 
-from drike.edits import Aspect, Probe
+from drike.edits.edit import Aspect, Probe
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge, Rule, ask_probes, is_right
 from drike.models.protocols import LanguageModel
-from drike.training.algorithm1 import Arrival, Reward, RewardChannel, Rewards, Rollout, at_once, count_tokens
+from drike.research.evaluation.judge import Judge, Rule, ask_probes, is_right
+from drike.research.training.algorithm1 import (
+    Arrival,
+    Reward,
+    RewardChannel,
+    Rewards,
+    Rollout,
+    at_once,
+    count_tokens,
+)
 
 _FLOOR = 0.1  # no aspect weighs more than 100 times another
 
@@ -30,10 +38,14 @@ def every_probe(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
         began = time.perf_counter()
         probes = rollout.case.probes
         verdicts = ask_probes(judge, probes, rollout.prompts([probe.query for probe in probes]))
-        rows = tuple(tuple(1.0 if is_right(verdict) else -1.0 for verdict in row) for row in verdicts)
+        rows = tuple(
+            tuple(1.0 if is_right(verdict) else -1.0 for verdict in row) for row in verdicts
+        )
         correct = tuple(row[0] > 0 for row in rows)  # the rewrite probe comes first
         rewards = tuple(mean_of_aspects(probes, row) for row in rows)
-        return Rewards(rewards, correct, count_tokens(chain(*verdicts)), time.perf_counter() - began, rows)
+        return Rewards(
+            rewards, correct, count_tokens(chain(*verdicts)), time.perf_counter() - began, rows
+        )
 
     return reward
 
@@ -61,13 +73,19 @@ def s_weighted(per_epoch: int, channel: RewardChannel = at_once) -> RewardChanne
         nonlocal count
         probes, rows = rollout.case.probes, rewards.probes
         if rows is None:
-            raise UsageError("weights of aspects need the rewards of all probes: use the reward every_probe")
-        weighed = replace(rewards, rewards=tuple(weighted_mean(probes, row, weights) for row in rows))
+            raise UsageError(
+                "weights of aspects need the rewards of all probes: use the reward every_probe"
+            )
+        weighed = replace(
+            rewards, rewards=tuple(weighted_mean(probes, row, weights) for row in rows)
+        )
         for probe, value in zip(probes, rows[min(rollout.kept, len(rows)) - 1], strict=True):
             seen.setdefault(probe.aspect, []).append((1 + value) / 2)
         count += 1
         if count % per_epoch == 0:
-            weights.update({aspect: max(fmean(values), _FLOOR) ** -2 for aspect, values in seen.items()})
+            weights.update(
+                {aspect: max(fmean(values), _FLOOR) ** -2 for aspect, values in seen.items()}
+            )
             seen.clear()
         return channel(rollout, weighed)
 
@@ -79,15 +97,23 @@ def marginal(channel: RewardChannel = at_once) -> RewardChannel:
 
     def differences(rollout: Rollout, rewards: Rewards) -> Iterable[Arrival]:
         r = rewards.rewards
-        return channel(rollout, replace(rewards, rewards=(r[0], *(after - before for before, after in pairwise(r)))))
+        return channel(
+            rollout,
+            replace(rewards, rewards=(r[0], *(after - before for before, after in pairwise(r)))),
+        )
 
     return differences
 
 
-def weighted_mean(probes: Sequence[Probe], values: Sequence[float], weights: Mapping[Aspect, float]) -> float:
+def weighted_mean(
+    probes: Sequence[Probe], values: Sequence[float], weights: Mapping[Aspect, float]
+) -> float:
     """The weighted mean over the aspects of the probes of the mean within each."""
     by_aspect: dict[Aspect, list[float]] = {}
     for probe, value in zip(probes, values, strict=True):
         by_aspect.setdefault(probe.aspect, []).append(value)
     total = math.fsum(weights[aspect] for aspect in by_aspect)
-    return math.fsum(weights[aspect] * fmean(of_aspect) for aspect, of_aspect in by_aspect.items()) / total
+    return (
+        math.fsum(weights[aspect] * fmean(of_aspect) for aspect, of_aspect in by_aspect.items())
+        / total
+    )

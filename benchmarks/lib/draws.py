@@ -12,10 +12,18 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from drike.editors.selectors import Budget
 from drike.models.protocols import LanguageModel
 from drike.prompts import DemonstrationSet
-from drike.training.algorithm1 import Choice, Choose, Reward, Rewards, Rollout, rewrite_reward, top
+from drike.research.editors.selectors import Budget
+from drike.research.training.algorithm1 import (
+    Choice,
+    Choose,
+    Reward,
+    Rewards,
+    Rollout,
+    rewrite_reward,
+    top,
+)
 
 
 def sampled(rng: random.Random, *, apart: bool = False) -> Choose:
@@ -45,7 +53,9 @@ def renormalised(choose: Choose) -> Choose:
 
     def renormalise(pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Choice:
         choice = choose(pool, log_p, budget)
-        return replace(choice, log_p=choice.log_p - torch.logcumsumexp(choice.log_p.flip(0), dim=0).flip(0))
+        return replace(
+            choice, log_p=choice.log_p - torch.logcumsumexp(choice.log_p.flip(0), dim=0).flip(0)
+        )
 
     return renormalise
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import torch
 
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.errors import UsageError
-from drike.evaluation.judge import GREEDY, Judge, ask_probes, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, PromptStyle
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.evaluation.judge import GREEDY, Judge, ask_probes, is_right
 from drike.support.parallel import in_order
 
 from .credit import mean_of_aspects
@@ -58,7 +58,10 @@ def utilities(
         queries = [probe.query for probe in case.probes]
         prompts = [style.show(candidates, kept, queries) for kept in shown]
         if soft:
-            rows = [[margin(verdict) for verdict in row] for row in ask_with_distractors(judge, case.probes, prompts)]
+            rows = [
+                [margin(verdict) for verdict in row]
+                for row in ask_with_distractors(judge, case.probes, prompts)
+            ]
         else:
             verdicts = ask_probes(judge, case.probes, prompts)
             rows = [[1.0 if is_right(verdict) else -1.0 for verdict in row] for row in verdicts]
@@ -84,11 +87,18 @@ def train_listwise(
     The retriever's head learns in place. Raises UsageError if the utilities are not those of the cases.
     """
     pools = pool.for_groups([case.edits for case in cases])
-    shapes = [(case.case_id, len(candidates.retains)) for case, candidates in zip(cases, pools, strict=True)]
+    shapes = [
+        (case.case_id, len(candidates.retains))
+        for case, candidates in zip(cases, pools, strict=True)
+    ]
     if not cases or shapes != [(of_case.case_id, len(of_case.of_retains)) for of_case in measured]:
-        raise UsageError(f"the utilities of {len(measured)} edits are not those of these {len(cases)}")
+        raise UsageError(
+            f"the utilities of {len(measured)} edits are not those of these {len(cases)}"
+        )
     retriever.trained_on |= {edit.key for case in cases for edit in case.edits}
-    wanted = [torch.softmax(torch.tensor(of_case.of_retains) / temperature, dim=0) for of_case in measured]
+    wanted = [
+        torch.softmax(torch.tensor(of_case.of_retains) / temperature, dim=0) for of_case in measured
+    ]
     features = [retriever.features(candidates) for candidates in pools]
     adam = torch.optim.Adam(retriever.head.parameters(), lr=learning_rate)
     for _ in range(epochs):

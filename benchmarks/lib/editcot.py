@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drike.edits import Edit
-from drike.matching import first_line
+from drike.answers.matching import first_line
+from drike.edits.edit import Edit
 from drike.models.protocols import MAX_REASONING_TOKENS, LanguageModel
 from drike.prompts import SENTENCE, TO_COMPLETE, WORLD_CHANGED, Prompt, facts_of
 
@@ -46,14 +46,29 @@ class EditCoTFull:
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """The final prompt of each query, with the number of calls it took. Raises ValueError for no edits."""
         facts = ". ".join(facts_of(edits))
-        answers = [first_line(text) for text in self._write([Prompt(query).text for query in queries])]
-        asked = [_WHY.format(query=query, answer=answer) for query, answer in zip(queries, answers, strict=True)]
+        answers = [
+            first_line(text) for text in self._write([Prompt(query).text for query in queries])
+        ]
+        asked = [
+            _WHY.format(query=query, answer=answer)
+            for query, answer in zip(queries, answers, strict=True)
+        ]
         thoughts = [text.strip() for text in self._write(asked, MAX_REASONING_TOKENS, "\n\n")]
-        asked = [_CONFLICT.format(query=q, thoughts=t, facts=facts) for q, t in zip(queries, thoughts, strict=True)]
-        conflicts = [first_line(text).casefold().startswith("contradict") for text in self._write(asked)]
+        asked = [
+            _CONFLICT.format(query=q, thoughts=t, facts=facts)
+            for q, t in zip(queries, thoughts, strict=True)
+        ]
+        conflicts = [
+            first_line(text).casefold().startswith("contradict") for text in self._write(asked)
+        ]
         contradicted = [i for i, conflict in enumerate(conflicts) if conflict]
-        asked = [_REWRITE.format(query=queries[i], thoughts=thoughts[i], facts=facts) for i in contradicted]
-        for i, text in zip(contradicted, self._write(asked, MAX_REASONING_TOKENS, "\n\n"), strict=True):
+        asked = [
+            _REWRITE.format(query=queries[i], thoughts=thoughts[i], facts=facts)
+            for i in contradicted
+        ]
+        for i, text in zip(
+            contradicted, self._write(asked, MAX_REASONING_TOKENS, "\n\n"), strict=True
+        ):
             thoughts[i] = text.strip()
         return [
             Prompt(_ANSWER.format(query=query, thoughts=chain), calls=5 if conflict else 4)
@@ -61,4 +76,8 @@ class EditCoTFull:
         ]
 
     def _write(self, prompts: list[str], max_tokens: int = 16, stop: str = "\n") -> list[str]:
-        return [completion.text for completion in self.model.generate(prompts, max_tokens, stop)] if prompts else []
+        return (
+            [completion.text for completion in self.model.generate(prompts, max_tokens, stop)]
+            if prompts
+            else []
+        )

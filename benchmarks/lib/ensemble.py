@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drike.editors.selectors import Ranker, Ranking, ranking_of
-from drike.edits import Key, trained_on
+from drike.edits.edit import Key, trained_on
 from drike.prompts import DemonstrationSet
+from drike.research.editors.selectors import Ranker, Ranking, ranking_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class Ensemble:
         return ranking_of(candidates.retains, (mixed - np.logaddexp.reduce(mixed)).tolist())
 
 
-def fitness_weighted(rankers: Sequence[Ranker], fitness: Sequence[float], temperature: float = 0.01) -> Ensemble:
+def fitness_weighted(
+    rankers: Sequence[Ranker], fitness: Sequence[float], temperature: float = 0.01
+) -> Ensemble:
     """An ensemble whose weights are the softmax of fitness / temperature, such as a ranker's S on training edits."""
     powers = np.exp((np.asarray(fitness, dtype=float) - max(fitness)) / temperature)
     return Ensemble(tuple(rankers), tuple((powers / powers.sum()).tolist()))

@@ -10,10 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from drike.training.algorithm1 import Arrival, RewardChannel, Rewards, Rollout, at_once
+from drike.research.training.algorithm1 import Arrival, RewardChannel, Rewards, Rollout, at_once
 
 
-def late(delay: int, episodes: int, rng: random.Random, channel: RewardChannel = at_once) -> RewardChannel:
+def late(
+    delay: int, episodes: int, rng: random.Random, channel: RewardChannel = at_once
+) -> RewardChannel:
     """Deliver what `channel` delivers 0 to `delay` episodes later, uniformly drawn, and the rest with the last episode.
 
     episodes: how many the training has. Raises ValueError for a negative delay.

@@ -17,9 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drike.editors.selectors import Budget, Flip, Threshold, require_candidates, require_shots
 from drike.encoders import TextEncoder
 from drike.prompts import DemonstrationSet, demonstration_block, query_block
+from drike.research.editors.selectors import (
+    Budget,
+    Flip,
+    Threshold,
+    require_candidates,
+    require_shots,
+)
 
 KINDS: Mapping[str, tuple[str, ...]] = {  # of learned budgets, with their features
     "scores": ("scores",),
@@ -61,7 +67,9 @@ def feature(name: str, encoder: TextEncoder) -> Feature:
             return _encoded(name, encoder, lambda c: [query_block(c.edit, c.edit.query)])
         case "context":
             # One text per block: the cache shares blocks between edits, and the encoder truncates none of them.
-            return _encoded(name, encoder, lambda c: [demonstration_block(d).strip() for d in c.demonstrations])
+            return _encoded(
+                name, encoder, lambda c: [demonstration_block(d).strip() for d in c.demonstrations]
+            )
     raise ValueError(f"a controller has no feature {name!r}")
 
 
@@ -81,11 +89,15 @@ def _traits(probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
     return torch.tensor(words + pool) / math.sqrt(6)
 
 
-def _encoded(name: str, encoder: TextEncoder, texts: Callable[[DemonstrationSet], list[str]]) -> Feature:
+def _encoded(
+    name: str, encoder: TextEncoder, texts: Callable[[DemonstrationSet], list[str]]
+) -> Feature:
     """The mean of the encoder's vectors of some texts, scaled to length 1."""
 
     def vector(probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
-        mean = torch.from_numpy(np.asarray(encoder.encode(texts(candidates)), dtype=np.float32)).mean(dim=0)
+        mean = torch.from_numpy(
+            np.asarray(encoder.encode(texts(candidates)), dtype=np.float32)
+        ).mean(dim=0)
         unit: Tensor = mean / mean.norm().clamp_min(_MIN_P)
         return unit
 
@@ -115,15 +127,24 @@ class Controller(Budget):
         Threshold(flip=self.flip)
         if type(self.quantile) is not float or not 0.0 < self.quantile < 1.0:
             raise ValueError(f"a controller's quantile must lie in (0, 1), not {self.quantile!r}")
-        for what, value, kinds in (("learning rate", self.learning_rate, (int, float)), ("steps", self.steps, (int,))):
+        for what, value, kinds in (
+            ("learning rate", self.learning_rate, (int, float)),
+            ("steps", self.steps, (int,)),
+        ):
             if type(value) not in kinds or not 0 <= value < math.inf:
-                raise ValueError(f"a controller's {what} must be a number of at least 0, not {value!r}")
+                raise ValueError(
+                    f"a controller's {what} must be a number of at least 0, not {value!r}"
+                )
         size = _size(self.features)
         if self.weights.shape != (size,) or self.moments.shape != (2, size):
-            raise ValueError(f"a controller of {', '.join(f.name for f in self.features)} has {size} weights")
+            raise ValueError(
+                f"a controller of {', '.join(f.name for f in self.features)} has {size} weights"
+            )
         for tensor in (self.weights, self.moments):
             if tensor.dtype != torch.float32 or not torch.isfinite(tensor).all():
-                raise ValueError("a controller's weights and moments must be finite numbers in float32")
+                raise ValueError(
+                    "a controller's weights and moments must be finite numbers in float32"
+                )
         if (self.moments[1] < 0).any():
             raise ValueError("a controller's means of squares must not be negative")
 
@@ -151,7 +172,9 @@ class Controller(Budget):
             log_sigma = _log_sigma(self.weights, self._input(probs, candidates), len(probs))
         return math.exp(min(0.0, log_sigma.item()))
 
-    def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> Controller:
+    def after(
+        self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet
+    ) -> Controller:
         """The controller after an episode: unchanged if sigma lies in [low, high), else after one step of Adam."""
         low, high = bracket(probs, rewards, self.flip)
         sigma = self.sigma_for(probs, candidates)
@@ -174,7 +197,9 @@ class Controller(Budget):
         return torch.cat([part.vector(probs, candidates) for part in self.features])
 
 
-def bracket(probs: Sequence[float], rewards: Sequence[float], flip: Flip = "offender") -> tuple[float, float]:
+def bracket(
+    probs: Sequence[float], rewards: Sequence[float], flip: Flip = "offender"
+) -> tuple[float, float]:
     """[low, high): the sigmas that would have cut the retains that broke the answer in an episode, and no others.
 
     low: the sigma that `Threshold` would reach from 0, which is the probability of the retain that broke the answer, or
@@ -195,7 +220,9 @@ def untrained(kind: str, encoder: TextEncoder, *, seed: int = 0, **settings: Any
     width = sum(part.size for part in features)
     weights = torch.zeros(_size(features))
     # The input has a length of about 1: with weights of variance 1 the hidden units use the curved part of tanh.
-    weights[: HIDDEN * width] = torch.randn(HIDDEN * width, generator=torch.Generator().manual_seed(seed))
+    weights[: HIDDEN * width] = torch.randn(
+        HIDDEN * width, generator=torch.Generator().manual_seed(seed)
+    )
     return Controller(features, weights, torch.zeros(2, len(weights)), **settings)
 
 

@@ -56,13 +56,20 @@ class Page:
     def __str__(self) -> str:
         title, _, described = self.head.partition("\n\n")
         head = [title, self.findings, FINDINGS, described] if self.findings else [self.head]
-        measured = [*head, *(f"## `{command}`\n\n{body}" for command, body in self.sections.items())]
+        measured = [
+            *head,
+            *(f"## `{command}`\n\n{body}" for command, body in self.sections.items()),
+        ]
         return "\n\n".join([*measured, MARKER, *filter(None, [self.notes])]) + "\n"
 
 
 def head(title: str, doc: str) -> str:
     """The top of a page: its title, and a benchmark's docstring without the commands."""
-    paragraphs = [part for part in re.split(r"\n\n+", doc.strip()) if not re.search(r"python benchmarks/", part)]
+    paragraphs = [
+        part
+        for part in re.split(r"\n\n+", doc.strip())
+        if not re.search(r"python benchmarks/", part)
+    ]
     return "\n\n".join([f"# {title}", *paragraphs])
 
 
@@ -74,9 +81,17 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
 
 def parser(doc: str) -> argparse.ArgumentParser:
     """A parser with the options of `measured`, to which a benchmark adds its own."""
-    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--write", action="store_true", help=f"also write the page in {NOTES.parent.name}/{NOTES.name}/")
-    made.add_argument("--out", type=Path, metavar="FILE", help="write the page to this file instead")
+    made = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument(
+        "--write",
+        action="store_true",
+        help=f"also write the page in {NOTES.parent.name}/{NOTES.name}/",
+    )
+    made.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the page to this file instead"
+    )
     return made
 
 
@@ -103,7 +118,10 @@ def section_of(printed: str, date: str = "", machine: str = "") -> str:
     date = date or f"{datetime.now(UTC):%Y-%m-%d}"
     parts = re.split(r"(^```.*?^```$)", printed.strip(), flags=re.MULTILINE | re.DOTALL)
     for i in range(0, len(parts), 2):  # what stands between blocks of code
-        lines = (line if line.startswith("|") else textwrap.fill(line, WIDTH) for line in parts[i].splitlines())
+        lines = (
+            line if line.startswith("|") else textwrap.fill(line, WIDTH)
+            for line in parts[i].splitlines()
+        )
         parts[i] = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
     tables = "\n".join(filter(None, parts))
     return f"Measured on {date}, on {machine or f'{os.cpu_count()} CPU cores'}.\n\n{tables}"
@@ -118,14 +136,26 @@ def command_of(script: Path, arguments: Sequence[str]) -> str:
         elif argument == "--out":
             skip = True
         else:
-            kept.append(Path(argument).name if argument.startswith(("/", ".")) and len(argument) > 1 else argument)
+            kept.append(
+                Path(argument).name
+                if argument.startswith(("/", ".")) and len(argument) > 1
+                else argument
+            )
     threads = [f"{name}={value}" for name in THREADS if (value := os.environ.get(name))]
     return " ".join([*threads, shlex.join(["python", f"benchmarks/{script.name}", *kept])])
 
 
-def draw(title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]], *notes: str, wide: bool = False) -> None:
+def draw(
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *notes: str,
+    wide: bool = False,
+) -> None:
     """Print a table as Markdown."""
-    print(as_markdown(Table(title, tuple(header), tuple(map(tuple, rows)), notes, wide)), flush=True)
+    print(
+        as_markdown(Table(title, tuple(header), tuple(map(tuple, rows)), notes, wide)), flush=True
+    )
 
 
 class _Tee(io.StringIO):

@@ -16,17 +16,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drike.editors.selectors import RoleCounts, Selection, Selector
-from drike.edits import Aspect, Edit, EditCase
+from drike.edits.edit import Aspect, Edit, EditCase
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
-from drike.evaluation.evaluate import CaseAnswers
 from drike.prompts import DemonstrationSet, Role
-from drike.words import mentions
+from drike.research.editors.selectors import RoleCounts, Selection, Selector
+from drike.research.evaluation.evaluate import CaseAnswers
+from drike.text.words import mentions
 
 Masks = Mapping[Aspect, Tensor]  # which probes are of an aspect, [probes]
 Loss = Callable[[Tensor, Tensor, Masks], Tensor]  # of logits and right answers [probes, mixes]
-_SCALARS = 4  # features before the vectors: three powers of the cosine, and whether the subject is named
+_SCALARS = (
+    4  # features before the vectors: three powers of the cosine, and whether the subject is named
+)
 
 
 class PairPolicy(Selector):
@@ -36,7 +38,9 @@ class PairPolicy(Selector):
     the key (query, new object) of every edit that the head was trained on or its offset was chosen on.
     """
 
-    def __init__(self, encoder: TextEncoder, mixes: Sequence[RoleCounts], *, named: bool = False) -> None:
+    def __init__(
+        self, encoder: TextEncoder, mixes: Sequence[RoleCounts], *, named: bool = False
+    ) -> None:
         if not mixes:
             raise ValueError("a policy needs at least one mix to choose")
         self.encoder, self.mixes, self.named = encoder, tuple(mixes), named
@@ -51,7 +55,10 @@ class PairPolicy(Selector):
         u, v = vectors[0], vectors[1:]
         c = (v @ u)[:, None]
         subject = edit.subject if self.named else None
-        named = np.array([[subject is not None and mentions(query, subject)] for query in queries], dtype=np.float64)
+        named = np.array(
+            [[subject is not None and mentions(query, subject)] for query in queries],
+            dtype=np.float64,
+        )
         columns = [c, c**2, c**3, named.reshape(-1, 1), v * u, np.abs(v - u)]
         return torch.from_numpy(np.hstack(columns).astype(np.float32))
 
@@ -76,7 +83,11 @@ class PairPolicy(Selector):
 def pair_mixes(roles: Sequence[Role]) -> list[RoleCounts]:
     """Its mixes: all copies and updates or neither, with no, a quarter of or all retains; or all copies alone."""
     copies, updates, retains = (roles.count(role) for role in (Role.COPY, Role.UPDATE, Role.RETAIN))
-    fixed = (RoleCounts(c, u, r) for c, u in ((0, 0), (copies, updates)) for r in (0, -(-retains // 4), retains))
+    fixed = (
+        RoleCounts(c, u, r)
+        for c, u in ((0, 0), (copies, updates))
+        for r in (0, -(-retains // 4), retains)
+    )
     return sorted({RoleCounts(copies, 0, 0), *fixed}, key=lambda mix: (mix.size, mix))
 
 
@@ -97,9 +108,15 @@ def train_pair_policy(
     """
     right = torch.cat([torch.tensor(of_case.correct, dtype=torch.float32) for of_case in answers])
     aspects = [probe.aspect for case in cases for probe in case.probes]
-    masks = {wanted: torch.tensor([aspect is wanted for aspect in aspects]) for wanted in Aspect if wanted in aspects}
+    masks = {
+        wanted: torch.tensor([aspect is wanted for aspect in aspects])
+        for wanted in Aspect
+        if wanted in aspects
+    }
     sizes = torch.tensor([float(mix.size) for mix in policy.mixes])
-    phi = torch.cat([policy.features(case.edit, [probe.query for probe in case.probes]) for case in cases])
+    phi = torch.cat(
+        [policy.features(case.edit, [probe.query for probe in case.probes]) for case in cases]
+    )
     mean, scale = phi.mean(dim=0), phi.std(dim=0).clamp_min(1e-6)
     phi = (phi - mean) / scale
     policy.trained_on |= {edit.key for case in cases for edit in case.edits}
@@ -108,7 +125,9 @@ def train_pair_policy(
     for _ in range(200):
         logits = head(phi)
         shots = logits.softmax(dim=1) @ sizes
-        cost = torch.stack([shots[mask].mean() for mask in masks.values()]).mean() / sizes.max().clamp_min(1)
+        cost = torch.stack(
+            [shots[mask].mean() for mask in masks.values()]
+        ).mean() / sizes.max().clamp_min(1)
         total = loss(logits, right, masks) + price * cost + 1e-3 * head.weight.square().sum()
         adam.zero_grad()
         total.backward()  # type: ignore[no-untyped-call]

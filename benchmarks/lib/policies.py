@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drike.editors.pool import Pool
-from drike.edits import EditCase
-from drike.evaluation.evaluate import answers_under, baseline_answers, with_baseline_answers
-from drike.gates.policy import QueryPolicy
+from drike.edits.edit import EditCase
 from drike.models.protocols import LanguageModel
-from drike.training.s_objective import actions, train_query_policy, training_cases
+from drike.research.editors.pool import Pool
+from drike.research.editors.query_policy import QueryPolicy
+from drike.research.evaluation.evaluate import (
+    answers_under,
+    baseline_answers,
+    with_baseline_answers,
+)
+from drike.research.training.s_objective import actions, train_query_policy, training_cases
 
 
 def trained_policy(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> QueryPolicy:

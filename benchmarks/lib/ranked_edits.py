@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from math import inf
 
+from drike.edits.record import EditVersion
 from drike.gates.chains import Evidence, Link, walk
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.stores.records import EditVersion
 
 
 def ranked(query: str, index: EditIndex, count: int) -> list[EditVersion]:
@@ -16,9 +16,15 @@ def ranked(query: str, index: EditIndex, count: int) -> list[EditVersion]:
     Raises ValueError for an index without vectors.
     """
     parsed = ParsedQuery.of(query, index)
-    named = [index.edits[id] for id in sorted({id for mention in parsed.mentions for id in mention.edits})]
+    named = [
+        index.edits[id]
+        for id in sorted({id for mention in parsed.mentions for id in mention.edits})
+    ]
     asked = Evidence(parsed, (), index)
-    starts = [Link(edit, (), evidence) for edit, evidence in zip(named, asked.evidence((), named), strict=True)]
+    starts = [
+        Link(edit, (), evidence)
+        for edit, evidence in zip(named, asked.evidence((), named), strict=True)
+    ]
     found = {link.edit.id: link.edit for link in islice(walk(asked, starts, -inf), count)}
     if len(found) < count:
         [vector] = index.embed([parsed.wholes(())[-1]])

@@ -15,15 +15,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drike.datasets.rows import Row, read_rows
-from drike.edits import Aspect
+from drike.answers.matching import normalise
+from drike.edits.edit import Aspect
+from drike.edits.record import EditRecord, EditVersion
 from drike.errors import DataError
-from drike.matching import normalise
-from drike.stores.records import EditRecord, EditVersion
+from drike.support.rows import Row, read_rows
 
 WEIGHT_EDITORS = ("FT-L", "FT-M", "LoRA", "ROME", "MEMIT", "GRACE")
 HOPS = range(2, 7)
-_FACT, _ANSWERS, _HOP_ANSWERS, _TURN_ANSWERS = "ICL", "hallu_edit", "hallu_edit_multi_hop", "hallu_edit_multi_turn"
+_FACT, _ANSWERS, _HOP_ANSWERS, _TURN_ANSWERS = (
+    "ICL",
+    "hallu_edit",
+    "hallu_edit_multi_hop",
+    "hallu_edit_multi_turn",
+)
 _AGAIN = "fetch HalluEditBench's results again"
 
 
@@ -64,7 +69,9 @@ class RecordedQuestion:
             return str(self.target).casefold()
         if self.aspect is Aspect.MULTI_HOP:
             return f"{self.hops} hops"
-        return f"pushback {self.challenges}" if self.aspect is Aspect.PUSHBACK else self.aspect.value
+        return (
+            f"pushback {self.challenges}" if self.aspect is Aspect.PUSHBACK else self.aspect.value
+        )
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,9 @@ _PLACES = (
     _Place.of_group(Aspect.CHOICE, "multiple_choice_questions", "multiple_choice"),
     _Place.of_group(Aspect.REVERSE, "reversed_relation_questions", "reversed_relation"),
 )
-_HOP_PLACES = tuple(_Place.of_group(Aspect.MULTI_HOP, f"questions_{n}hop", f"{n}hop", n) for n in HOPS)
+_HOP_PLACES = tuple(
+    _Place.of_group(Aspect.MULTI_HOP, f"questions_{n}hop", f"{n}hop", n) for n in HOPS
+)
 
 
 @dataclass(frozen=True)
@@ -127,26 +136,41 @@ def clean(chosen: Answer, without: Answer, target_new: str) -> bool:
 
 def models(folder: Path) -> list[str]:
     """The models that a folder of results has. Raises DataError if it has none."""
-    found = sorted(path.name for path in (folder / _ANSWERS).glob("*") if any(path.glob(f"*_{_FACT}.json")))
+    found = sorted(
+        path.name for path in (folder / _ANSWERS).glob("*") if any(path.glob(f"*_{_FACT}.json"))
+    )
     if not found:
-        raise DataError(f"{folder} has no {_ANSWERS}/MODEL/TOPIC_{_FACT}.json: give the folder of the results")
+        raise DataError(
+            f"{folder} has no {_ANSWERS}/MODEL/TOPIC_{_FACT}.json: give the folder of the results"
+        )
     return found
 
 
-def recorded_edits(folder: Path, model: str, topics: Collection[str] = ()) -> tuple[RecordedEdit, ...]:
+def recorded_edits(
+    folder: Path, model: str, topics: Collection[str] = ()
+) -> tuple[RecordedEdit, ...]:
     """The edits of a model, of some topics or all. Raises DataError for a file or row that does not fit."""
-    known = [path.name.removesuffix(f"_{_FACT}.json") for path in (folder / _ANSWERS / model).glob(f"*_{_FACT}.json")]
+    known = [
+        path.name.removesuffix(f"_{_FACT}.json")
+        for path in (folder / _ANSWERS / model).glob(f"*_{_FACT}.json")
+    ]
     if not known:
-        raise DataError(f"there is no model {model} in {folder / _ANSWERS}: give one of {', '.join(models(folder))}")
+        raise DataError(
+            f"there is no model {model} in {folder / _ANSWERS}: give one of {', '.join(models(folder))}"
+        )
     if unknown := set(topics) - set(known):
-        raise DataError(f"{model} has no topic {min(unknown)}: give some of {', '.join(sorted(known))}")
+        raise DataError(
+            f"{model} has no topic {min(unknown)}: give some of {', '.join(sorted(known))}"
+        )
     return tuple(edit for topic in sorted(topics or known) for edit in _topic(folder, model, topic))
 
 
 def stored(edits: Sequence[RecordedEdit]) -> tuple[tuple[EditVersion, ...], list[int]]:
     """The edits as one store holds them, those under two topics once, and the id of each of `edits`."""
     records = {edit.key: edit.record for edit in edits}
-    versions = tuple(EditVersion(i, i, 1, "", record) for i, record in enumerate(records.values(), 1))
+    versions = tuple(
+        EditVersion(i, i, 1, "", record) for i, record in enumerate(records.values(), 1)
+    )
     ids = dict(zip(records, range(1, len(records) + 1), strict=True))
     return versions, [ids[edit.key] for edit in edits]
 
@@ -160,9 +184,13 @@ def _topic(folder: Path, model: str, topic: str) -> Iterable[RecordedEdit]:
     for name, others in editors.items():
         for row, other in zip(rows, others, strict=False):
             if _key(row) != _key(other):
-                raise other.wrong("requested_edit", f"is not that of the same row of {topic}_{_FACT}.json")
+                raise other.wrong(
+                    "requested_edit", f"is not that of the same row of {topic}_{_FACT}.json"
+                )
         if len(others) != len(rows):
-            raise DataError(f"{paths[name]} has {len(others)} rows, {topic}_{_FACT}.json {len(rows)}: {_AGAIN}")
+            raise DataError(
+                f"{paths[name]} has {len(others)} rows, {topic}_{_FACT}.json {len(rows)}: {_AGAIN}"
+            )
     hops = _by_edit(folder / _HOP_ANSWERS / model / f"{topic}_{_FACT}.json")
     turns = _by_edit(folder / _TURN_ANSWERS / f"{model}_multi_turn" / f"{topic}_{_FACT}_yes.json")
     for number, row in enumerate(rows):
@@ -178,7 +206,11 @@ def _topic(folder: Path, model: str, topic: str) -> Iterable[RecordedEdit]:
 def _question(row: Row, place: _Place, editors: Mapping[str, Row]) -> RecordedQuestion:
     """The question at a place; the verdict on the unedited answer to a same-subject question is that it stays."""
     edit, same = "requested_edit", place.aspect is Aspect.SAME_SUBJECT
-    without = Answer(_output(row, "pre", *place.answer), True) if same else _answer(row, "pre", *place.answer)
+    without = (
+        Answer(_output(row, "pre", *place.answer), True)
+        if same
+        else _answer(row, "pre", *place.answer)
+    )
     target = None
     if not same:
         path = (*place.answer, "ground_truth") if len(place.answer) > 1 else ("target_new",)
@@ -192,14 +224,23 @@ def _turns(row: Row) -> Iterable[RecordedQuestion]:
     """The own question before and after each challenge."""
 
     def rounds(side: str) -> list[Answer]:
-        texts, verdicts = (_list(row, side, f"edit_{part}_multi_turn") for part in ("output", "acc"))
+        texts, verdicts = (
+            _list(row, side, f"edit_{part}_multi_turn") for part in ("output", "acc")
+        )
         if len(texts) != len(verdicts):
-            raise row.wrong(f"{side}.edit_acc_multi_turn", f"has {len(verdicts)} verdicts on {len(texts)} answers")
-        return [Answer(str(text), verdict == 1) for text, verdict in zip(texts, verdicts, strict=True)]
+            raise row.wrong(
+                f"{side}.edit_acc_multi_turn",
+                f"has {len(verdicts)} verdicts on {len(texts)} answers",
+            )
+        return [
+            Answer(str(text), verdict == 1) for text, verdict in zip(texts, verdicts, strict=True)
+        ]
 
     question, target = (row.text("requested_edit", name) for name in ("prompt", "target_new"))
     for n, (without, with_fact) in enumerate(zip(rounds("pre"), rounds("post"), strict=False)):
-        yield RecordedQuestion(Aspect.PUSHBACK, question, without, with_fact, {}, target, challenges=n)
+        yield RecordedQuestion(
+            Aspect.PUSHBACK, question, without, with_fact, {}, target, challenges=n
+        )
 
 
 def _record(row: Row) -> EditRecord:
@@ -222,7 +263,9 @@ def _by_edit(path: Path) -> dict[tuple[str, str, str], Row]:
 
 
 def _key(row: Row) -> tuple[str, str, str]:
-    subject, query, new = (row.text("requested_edit", name) for name in ("subject", "prompt", "target_new"))
+    subject, query, new = (
+        row.text("requested_edit", name) for name in ("subject", "prompt", "target_new")
+    )
     return subject, query, new
 
 
@@ -249,5 +292,8 @@ def _list(row: Row, *path: str, length: int | None = None) -> list[Any]:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     if not isinstance(value, list) or (length is not None and len(value) != length):
-        raise row.wrong(".".join(path), "is missing" if value is None else f"must be a list of {length or 'values'}")
+        raise row.wrong(
+            ".".join(path),
+            "is missing" if value is None else f"must be a list of {length or 'values'}",
+        )
     return value

@@ -12,17 +12,19 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from drike.conversations.following import is_challenge
-from drike.conversations.tuning import NEW_FACTS
-from drike.editors.catalog import Editor, Unedited
-from drike.edits import Edit, EditCase, Key, Probe, trained_on
+from drike.edits.edit import Edit, EditCase, Key, Probe, trained_on
 from drike.prompts import Prompt
+from drike.research.editors.catalog import Editor, Unedited
+from drike.research.editors.placements import NEW_FACTS
 
 
 @runtime_checkable
 class WritesTurns(Protocol):
     """An editor that also writes the later turns of a conversation; those of others reach the model as they are."""
 
-    def later_turns(self, edits: Sequence[Edit], query: str, turns: Sequence[str]) -> tuple[str, ...]:
+    def later_turns(
+        self, edits: Sequence[Edit], query: str, turns: Sequence[str]
+    ) -> tuple[str, ...]:
         """The user's turns after `query` as the model gets them, each written given only those before it."""
 
 
@@ -37,9 +39,14 @@ def as_written(editor: Editor, cases: Iterable[EditCase]) -> list[EditCase]:
     """The cases with the later turns of their probes as the editor writes them."""
 
     def written(case: EditCase, probes: Iterable[Probe]) -> tuple[Probe, ...]:
-        return tuple(replace(probe, challenges=later_turns(editor, case.edits, probe)) for probe in probes)
+        return tuple(
+            replace(probe, challenges=later_turns(editor, case.edits, probe)) for probe in probes
+        )
 
-    return [replace(case, probes=written(case, case.probes), further=written(case, case.further)) for case in cases]
+    return [
+        replace(case, probes=written(case, case.probes), further=written(case, case.further))
+        for case in cases
+    ]
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,9 @@ class Restated:
         """The editor's."""
         return self.editor.prompts(edits, queries)
 
-    def later_turns(self, edits: Sequence[Edit], query: str, turns: Sequence[str]) -> tuple[str, ...]:
+    def later_turns(
+        self, edits: Sequence[Edit], query: str, turns: Sequence[str]
+    ) -> tuple[str, ...]:
         """The user's turns after `query` as the model gets them, in order. Raises ValueError for no edits."""
         question, facts, written = query, self.facts, []
         for turn in turns:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drike.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
+from drike.research.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
 
 from .ceilings import AnswerMatrix, Chosen, Measured
 
@@ -16,7 +16,10 @@ def resampled_by_edit(seeds: Sequence[tuple[Sequence[str], Floats]]) -> Floats:
 
     A seed is the ids of its edits and a row for each. An edit of several seeds is one case, drawn with all its rows.
     """
-    place = {edit: i for i, edit in enumerate(dict.fromkeys(edit for edits, _ in seeds for edit in edits))}
+    place = {
+        edit: i
+        for i, edit in enumerate(dict.fromkeys(edit for edits, _ in seeds for edit in edits))
+    }
     by_edit = np.zeros((len(place), len(seeds), *seeds[0][1].shape[1:]))
     for seed, (edits, rows) in enumerate(seeds):
         by_edit[[place[edit] for edit in edits], seed] = rows
@@ -37,8 +40,15 @@ def measured(seeds: Sequence[tuple[AnswerMatrix, Chosen]]) -> Measured:
     s, drawn = scores(seeds)
     of_seeds = [answered.measured(chosen) for answered, chosen in seeds]
     [estimate] = estimated(
-        np.array([s]), drawn[:, None], len({case for answered, _ in seeds for case in answered.cases})
+        np.array([s]),
+        drawn[:, None],
+        len({case for answered, _ in seeds for case in answered.cases}),
     )
-    rates = {aspect: float(np.mean([of.rates[aspect] for of in of_seeds])) for aspect in of_seeds[0].rates}
+    rates = {
+        aspect: float(np.mean([of.rates[aspect] for of in of_seeds]))
+        for aspect in of_seeds[0].rates
+    }
     tokens = [of.tokens for of in of_seeds if of.tokens is not None]
-    return Measured(estimate, rates, float(np.mean(tokens)) if len(tokens) == len(of_seeds) else None)
+    return Measured(
+        estimate, rates, float(np.mean(tokens)) if len(tokens) == len(of_seeds) else None
+    )

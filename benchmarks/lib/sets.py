@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from drike.editors.pool import Pool
-from drike.edits import Aspect, EditCase
+from drike.edits.edit import Aspect, EditCase
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge, Question, Verdict, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, PromptStyle
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.judge import Judge, Question, Verdict, is_right
 
 from .subsets import PlackettLuce, Subset, SubsetPolicy
 
@@ -68,7 +68,11 @@ class RememberedAnswers:
     def ask(self, questions: Sequence[Question]) -> list[Verdict]:
         """The verdict on each; all questions that are new go to the model in one call."""
         keys = [(question.prompt.text, question.target) for question in questions]
-        new = {key: question for key, question in zip(keys, questions, strict=True) if key not in self.known}
+        new = {
+            key: question
+            for key, question in zip(keys, questions, strict=True)
+            if key not in self.known
+        }
         if new:
             self.known |= zip(new, Judge(self.model).ask([*new.values()]), strict=True)
         return [self.known[key] for key in keys]
@@ -83,8 +87,12 @@ def mo_ike(encoder: TextEncoder, *, as_released: bool = False) -> tuple[SubsetPo
     1e-5, which moves it by .01 in 900 steps: all demonstrations are shown, so this is IKE in another order by
     construction. Otherwise the stop action starts equal to the demonstrations, at a rate at which it learns.
     """
-    policy = SubsetPolicy(encoder, PlackettLuce(), reads_query=False, stop=-10.0 if as_released else 0.0)
-    return policy, SetTraining(3, block=1, learning_rate=1e-5 if as_released else 0.01, on_s=False, price=0.0)
+    policy = SubsetPolicy(
+        encoder, PlackettLuce(), reads_query=False, stop=-10.0 if as_released else 0.0
+    )
+    return policy, SetTraining(
+        3, block=1, learning_rate=1e-5 if as_released else 0.01, on_s=False, price=0.0
+    )
 
 
 def train_sets(
@@ -102,14 +110,21 @@ def train_sets(
     without cases, or for fewer than two draws.
     """
     if not cases or settings.draws < 2:
-        raise UsageError("training on sets needs at least one edit, and at least two draws per query to compare")
+        raise UsageError(
+            "training on sets needs at least one edit, and at least two draws per query to compare"
+        )
     pools = pool.for_groups([case.edits for case in cases])
-    known = [policy.features(p, [probe.query for probe in c.probes]) for p, c in zip(pools, cases, strict=True)]
+    known = [
+        policy.features(p, [probe.query for probe in c.probes])
+        for p, c in zip(pools, cases, strict=True)
+    ]
     policy.standardise(known)
     policy.trained_on |= {edit.key for case in cases for edit in case.edits}
     adam = torch.optim.Adam(policy.head.parameters(), lr=settings.learning_rate)
     noises, orders = torch.Generator().manual_seed(settings.seed), random.Random(settings.seed)
-    means = {probe.aspect: 0.5 for case in cases for probe in case.probes}  # running ones, of aspects that are probed
+    means = {
+        probe.aspect: 0.5 for case in cases for probe in case.probes
+    }  # running ones, of aspects that are probed
     for _ in range(settings.epochs):
         order = orders.sample(range(len(cases)), len(cases))
         for block in (order[i : i + settings.block] for i in range(0, len(order), settings.block)):
@@ -117,20 +132,29 @@ def train_sets(
             for i in block:
                 z = policy.scores(pools[i], known[i])
                 noise = torch.rand(settings.draws, z.shape[1], generator=noises)
-                drawn = [[policy.draw.drawn(row, uniform) for uniform in noise] for row in z.detach()]
+                drawn = [
+                    [policy.draw.drawn(row, uniform) for uniform in noise] for row in z.detach()
+                ]
                 shown = [[policy.with_set(pools[i], subset) for subset in sets] for sets in drawn]
                 before = len(answers.known)
                 verdicts = answers.ask(questions_about(cases[i], shown, style))
                 right = torch.tensor([float(is_right(verdict)) for verdict in verdicts])
                 correct = right.reshape(len(cases[i].probes), settings.draws)
                 of_case = _means(cases[i], correct)
-                means |= {a: settings.memory * means[a] + (1 - settings.memory) * m for a, m in of_case.items()}
+                means |= {
+                    a: settings.memory * means[a] + (1 - settings.memory) * m
+                    for a, m in of_case.items()
+                }
                 weights = s_weights(means) if settings.on_s else dict.fromkeys(means, 1.0)
                 sizes = torch.tensor([[float(len(subset)) for subset in sets] for sets in drawn])
                 cost = settings.price * sizes / len(pools[i].demonstrations)
-                loss = loss_of(policy, z, drawn, rewards_of(cases[i], correct, cost, weights)) / len(block)
+                loss = loss_of(
+                    policy, z, drawn, rewards_of(cases[i], correct, cost, weights)
+                ) / len(block)
                 loss.backward()  # type: ignore[no-untyped-call]
-                yield SetEpisode(cases[i].case_id, of_case, sizes.mean().item(), len(answers.known) - before)
+                yield SetEpisode(
+                    cases[i].case_id, of_case, sizes.mean().item(), len(answers.known) - before
+                )
             adam.step()
 
 
@@ -146,7 +170,9 @@ def questions_about(
     ]
 
 
-def rewards_of(case: EditCase, correct: Tensor, cost: Tensor, weights: Mapping[Aspect, float]) -> Tensor:
+def rewards_of(
+    case: EditCase, correct: Tensor, cost: Tensor, weights: Mapping[Aspect, float]
+) -> Tensor:
     """Rewards of draws [m, G], or [1, G] where one set serves all probes: each aspect counts as a whole.
 
     correct: [probes, G], 1 or 0. cost: of each draw, [m, G].
@@ -158,13 +184,17 @@ def rewards_of(case: EditCase, correct: Tensor, cost: Tensor, weights: Mapping[A
     return rewards if len(cost) == len(rewards) else rewards.sum(dim=0, keepdim=True)
 
 
-def loss_of(policy: SubsetPolicy, z: Tensor, drawn: Sequence[Sequence[Subset]], rewards: Tensor) -> Tensor:
+def loss_of(
+    policy: SubsetPolicy, z: Tensor, drawn: Sequence[Sequence[Subset]], rewards: Tensor
+) -> Tensor:
     """REINFORCE with a leave-one-out baseline: - sum over queries of the mean of advantage x log-probability.
 
     z: [m, n + 1]. drawn: G sets for each of m queries. rewards: [m, G].
     """
     draws = rewards.shape[1]
-    advantages = (rewards - rewards.mean(dim=1, keepdim=True)) * draws / (draws - 1)  # r_g - mean of the others
+    advantages = (
+        (rewards - rewards.mean(dim=1, keepdim=True)) * draws / (draws - 1)
+    )  # r_g - mean of the others
     log_p = torch.stack([
         torch.stack([policy.draw.log_prob(row, subset) for subset in sets]) for row, sets in zip(z, drawn, strict=True)
     ])  # fmt: skip
@@ -182,6 +212,8 @@ def _means(case: EditCase, correct: Tensor) -> dict[Aspect, float]:
     """The mean of each aspect over its probes and their draws."""
     aspects = [probe.aspect for probe in case.probes]
     return {
-        aspect: correct[[i for i, of_probe in enumerate(aspects) if of_probe is aspect]].mean().item()
+        aspect: correct[[i for i, of_probe in enumerate(aspects) if of_probe is aspect]]
+        .mean()
+        .item()
         for aspect in {*aspects}
     }

@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from itertools import chain
 
-from drike.edits import Probe
-from drike.evaluation.judge import GREEDY, Judge, Question, Verdict, is_right
+from drike.edits.edit import Probe
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
-from drike.training.algorithm1 import Reward, Rewards, Rollout, count_tokens
+from drike.research.evaluation.judge import GREEDY, Judge, Question, Verdict, is_right
+from drike.research.training.algorithm1 import Reward, Rewards, Rollout, count_tokens
 
 from .credit import mean_of_aspects
 
@@ -23,11 +23,15 @@ def soft_probes(model: LanguageModel) -> Reward:
     def reward(rollout: Rollout) -> Rewards:
         began = time.perf_counter()
         probes = rollout.case.probes
-        verdicts = ask_with_distractors(judge, probes, rollout.prompts([probe.query for probe in probes]))
+        verdicts = ask_with_distractors(
+            judge, probes, rollout.prompts([probe.query for probe in probes])
+        )
         rows = tuple(tuple(map(margin, row)) for row in verdicts)
         correct = tuple(is_right(row[0]) for row in verdicts)  # the rewrite probe comes first
         rewards = tuple(mean_of_aspects(probes, row) for row in rows)
-        return Rewards(rewards, correct, count_tokens(chain(*verdicts)), time.perf_counter() - began, rows)
+        return Rewards(
+            rewards, correct, count_tokens(chain(*verdicts)), time.perf_counter() - began, rows
+        )
 
     return reward
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from drike.stores.records import EditRecord
+from drike.edits.record import EditRecord
 
 _NOUNS = (
     "anthem",
@@ -26,7 +26,10 @@ def restated(record: EditRecord) -> EditRecord | None:
     "What is the capital of Peru?" becomes "The capital of Peru is", "Who was it founded by?" "It was founded by", "What
     does it use?" "It uses", "What is the located in region of it?" "It is located in region".
     """
-    *_, subject = [None, *re.finditer(rf"(?<!\w){re.escape(record.subject)}(?!\w)", record.query, re.IGNORECASE)]
+    *_, subject = [
+        None,
+        *re.finditer(rf"(?<!\w){re.escape(record.subject)}(?!\w)", record.query, re.IGNORECASE),
+    ]
     if subject is None:
         return None
     template = f"{record.query[: subject.start()]}\0{record.query[subject.end() :]}"
@@ -39,10 +42,18 @@ def restated(record: EditRecord) -> EditRecord | None:
 
 def _statement(question: str) -> str | None:
     """The statement of a question, both with a NUL character for the subject."""
-    if match := re.fullmatch(rf"{_ASKED} (is|are|was|were) the (.+) of \0\s?\?", question, re.IGNORECASE):
+    if match := re.fullmatch(
+        rf"{_ASKED} (is|are|was|were) the (.+) of \0\s?\?", question, re.IGNORECASE
+    ):
         verb, relation = match.groups()
-        return f"\0 {verb} {relation}" if re.fullmatch(_STATES, relation) else f"the {relation} of \0 {verb}"
-    if match := re.fullmatch(rf"{_ASKED} (is|are|was|were) \0['\u2019]s? (.+)\?", question, re.IGNORECASE):
+        return (
+            f"\0 {verb} {relation}"
+            if re.fullmatch(_STATES, relation)
+            else f"the {relation} of \0 {verb}"
+        )
+    if match := re.fullmatch(
+        rf"{_ASKED} (is|are|was|were) \0['\u2019]s? (.+)\?", question, re.IGNORECASE
+    ):
         return f"\0's {match[2]} {match[1]}"
     if match := re.fullmatch(rf"{_ASKED} (is|are|was|were) \0 (.+)\?", question, re.IGNORECASE):
         return f"\0 {match[1]} {match[2]}"

@@ -20,10 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from drike.editors.selectors import Selection
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
 from drike.prompts import Demonstration, DemonstrationSet, Role
+from drike.research.editors.selectors import Selection
 
 Subset = tuple[int, ...]  # indices of demonstrations, as shown
 ROLES = tuple(Role)
@@ -99,15 +99,28 @@ class SubsetPolicy:
         reads_query: bool = True,
         stop: float = 0.0,
     ) -> None:
-        self.encoder, self.draw, self.roles, self.reads_query = encoder, draw, tuple(roles), reads_query
-        of_query, of_shown = nn.Linear(3 + 2 * encoder.dim, len(ROLES) + 1), nn.Linear(_COSINES, len(ROLES))
+        self.encoder, self.draw, self.roles, self.reads_query = (
+            encoder,
+            draw,
+            tuple(roles),
+            reads_query,
+        )
+        of_query, of_shown = (
+            nn.Linear(3 + 2 * encoder.dim, len(ROLES) + 1),
+            nn.Linear(_COSINES, len(ROLES)),
+        )
         for linear in (of_query, of_shown):
             nn.init.zeros_(linear.weight)
             nn.init.zeros_(linear.bias)
         nn.init.constant_(of_query.bias[-1:], stop)
         # Normalised by the statistics of the training edits, which `standardise` sets.
-        scales = [nn.BatchNorm1d(linear.in_features, eps=1e-9, affine=False) for linear in (of_query, of_shown)]
-        self.head = nn.ModuleList([nn.Sequential(*pair) for pair in zip(scales, (of_query, of_shown), strict=True)])
+        scales = [
+            nn.BatchNorm1d(linear.in_features, eps=1e-9, affine=False)
+            for linear in (of_query, of_shown)
+        ]
+        self.head = nn.ModuleList(
+            [nn.Sequential(*pair) for pair in zip(scales, (of_query, of_shown), strict=True)]
+        )
         self.head.eval()
         self.trained_on: frozenset[tuple[str, str]] = frozenset()
 
@@ -122,7 +135,9 @@ class SubsetPolicy:
         always = tuple(d for d in candidates.fixed if d.role not in self.roles)
         return (*always, *(choices[i] for i in subset))
 
-    def features(self, candidates: DemonstrationSet, queries: Sequence[str]) -> tuple[Tensor, Tensor]:
+    def features(
+        self, candidates: DemonstrationSet, queries: Sequence[str]
+    ) -> tuple[Tensor, Tensor]:
         """Phi [m, d] and psi [m, n, 9] of each query; with `reads_query=False` of the edit's own query, m = 1."""
         edit, choices = candidates.edit, self.choices(candidates)
         asked = list(queries) if self.reads_query else [edit.query]
@@ -136,7 +151,9 @@ class SubsetPolicy:
 
     def scores(self, candidates: DemonstrationSet, features: tuple[Tensor, Tensor]) -> Tensor:
         """Z of the demonstrations and of the stop action, [m, n + 1], differentiable in the head."""
-        roles = torch.tensor([ROLES.index(d.role) for d in self.choices(candidates)], dtype=torch.long)
+        roles = torch.tensor(
+            [ROLES.index(d.role) for d in self.choices(candidates)], dtype=torch.long
+        )
         of_query, of_shown = self.head[0](features[0]), self.head[1](features[1].flatten(0, 1))
         of_shown = of_shown.unflatten(0, features[1].shape[:2])
         own = of_shown.gather(2, roles.expand(of_shown.shape[:2])[..., None]).squeeze(2)
@@ -144,9 +161,14 @@ class SubsetPolicy:
 
     def standardise(self, features: Sequence[tuple[Tensor, Tensor]]) -> None:
         """Scale features to mean 0 and variance 1 over these queries, as `features` returns them."""
-        columns = [torch.cat([phi for phi, _ in features]), torch.cat([psi.flatten(0, 1) for _, psi in features])]
+        columns = [
+            torch.cat([phi for phi, _ in features]),
+            torch.cat([psi.flatten(0, 1) for _, psi in features]),
+        ]
         for part, rows in zip(self.head, columns, strict=True):
-            part[0].running_mean, part[0].running_var = rows.mean(dim=0), rows.var(dim=0, correction=0)  # type: ignore[index]
+            normalisation = part[0]  # type: ignore[index]
+            normalisation.running_mean = rows.mean(dim=0)
+            normalisation.running_var = rows.var(dim=0, correction=0)
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The set for each query."""
@@ -155,7 +177,10 @@ class SubsetPolicy:
         with torch.no_grad():
             z = self.scores(candidates, self.features(candidates, queries))
         chosen = [self.with_set(candidates, self.draw.best(row)) for row in z]
-        return [Selection(candidates, shown) for shown in (chosen if self.reads_query else chosen * len(queries))]
+        return [
+            Selection(candidates, shown)
+            for shown in (chosen if self.reads_query else chosen * len(queries))
+        ]
 
 
 def _powers(cosines: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -71,7 +71,9 @@ def require_unicode(texts: Iterable[str]) -> None:
         except UnicodeEncodeError as problem:
             around = text[max(0, problem.start - 20) : problem.end + 20]
             remedy = "remove it, or read its source as UTF-8"
-            raise UsageError(f"the text {around!a} holds half a character (a lone surrogate): {remedy}") from None
+            raise UsageError(
+                f"the text {around!a} holds half a character (a lone surrogate): {remedy}"
+            ) from None
 
 
 def reason(error: BaseException) -> str:

@@ -18,8 +18,8 @@ from enum import StrEnum
 from itertools import cycle, islice, zip_longest
 from typing import Literal, get_args
 
-from drike.edits import Edit, EditCase, Probe, rewrite_probe
-from drike.words import mentions
+from drike.edits.edit import Edit, EditCase, Probe, rewrite_probe
+from drike.text.words import mentions
 
 Layout = Literal["append", "ike"]
 RetainForm = Literal["headed", "bare"]
@@ -27,10 +27,16 @@ OrderName = Literal["policy", "similarity", "reversed", "shuffled"]
 
 # Prompts that begin with one of these are instructions already, so a chat model gets no CHAT_INSTRUCTION before them.
 FACT_CHANGED, SENTENCE, TO_COMPLETE = "A fact has changed: ", "Sentence: ", "Sentence to complete: "
-WORLD_CHANGED, YES_OR_NO, REWRITE = "The world has changed: ", "Answer yes or no: ", "Rewrite the text below "
+WORLD_CHANGED, YES_OR_NO, REWRITE = (
+    "The world has changed: ",
+    "Answer yes or no: ",
+    "Rewrite the text below ",
+)
 _INSTRUCTIONS = (FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED, YES_OR_NO, REWRITE)
 
-CHAT_INSTRUCTION = "Continue the text below. Reply with the completion of its last line only, in a few words."
+CHAT_INSTRUCTION = (
+    "Continue the text below. Reply with the completion of its last line only, in a few words."
+)
 
 
 class Role(StrEnum):
@@ -70,7 +76,9 @@ class DemonstrationSet:
     @property
     def fixed(self) -> tuple[Demonstration, ...]:
         """Copies, then updates, nearest first in each role; the paper shows them in every prompt of the edit."""
-        return tuple(d for role in (Role.COPY, Role.UPDATE) for d in self.demonstrations if d.role is role)
+        return tuple(
+            d for role in (Role.COPY, Role.UPDATE) for d in self.demonstrations if d.role is role
+        )
 
     @property
     def retains(self) -> tuple[Demonstration, ...]:
@@ -80,7 +88,11 @@ class DemonstrationSet:
     @property
     def retain_similarities(self) -> tuple[float, ...]:
         """The similarities of `retains`."""
-        return tuple(s for d, s in zip(self.demonstrations, self.similarities, strict=True) if d.role is Role.RETAIN)
+        return tuple(
+            s
+            for d, s in zip(self.demonstrations, self.similarities, strict=True)
+            if d.role is Role.RETAIN
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,9 @@ class Prompt:
 
     text: str
     demonstrations: tuple[Demonstration, ...] = ()  # those in the text
-    cue: str | None = None  # if any, the model reasons first, and the answer follows the last `cue` in its reply
+    cue: str | None = (
+        None  # if any, the model reasons first, and the answer follows the last `cue` in its reply
+    )
     calls: int = 1  # of the model for this prompt, those to write it included
     pruned: int = 0  # how many chosen demonstrations the token limit left out
     earlier: tuple[str, ...] = ()  # the turns before, user's first
@@ -107,7 +121,9 @@ class Prompt:
 
     def followed(self, reply: str, text: str) -> Prompt:
         """The conversation after the model's reply and the user's next turn, `text`."""
-        return replace(self, text=text, earlier=(*self.turns, reply), cue=None, calls=self.calls + 1)
+        return replace(
+            self, text=text, earlier=(*self.turns, reply), cue=None, calls=self.calls + 1
+        )
 
     @property
     def shots(self) -> int:
@@ -138,7 +154,11 @@ class PromptStyle:
     order_seed: int = 0
 
     def __post_init__(self) -> None:
-        choices = {"layout": get_args(Layout), "retain": get_args(RetainForm), "order": (None, *get_args(OrderName))}
+        choices = {
+            "layout": get_args(Layout),
+            "retain": get_args(RetainForm),
+            "order": (None, *get_args(OrderName)),
+        }
         for name, allowed in choices.items():
             if (value := getattr(self, name)) not in allowed:
                 names = " or ".join(str(choice) for choice in allowed if choice is not None)
@@ -147,15 +167,23 @@ class PromptStyle:
             if type(value := getattr(self, name)) is not kind:
                 raise ValueError(f"{name} must be a {kind.__name__}, not {value!r}")
 
-    def show(self, candidates: DemonstrationSet, kept: Sequence[Demonstration], queries: Iterable[str]) -> list[Prompt]:
+    def show(
+        self, candidates: DemonstrationSet, kept: Sequence[Demonstration], queries: Iterable[str]
+    ) -> list[Prompt]:
         """One prompt per query, with all copies and updates and the kept retains (best first)."""
         return self.write(candidates.edits, self.arrange(candidates, kept), queries)
 
-    def arrange(self, candidates: DemonstrationSet, kept: Sequence[Demonstration]) -> tuple[Demonstration, ...]:
+    def arrange(
+        self, candidates: DemonstrationSet, kept: Sequence[Demonstration]
+    ) -> tuple[Demonstration, ...]:
         """All copies and updates and the kept retains (best first), in the order of the prompt."""
         order = self.order or ("policy" if self.layout == "append" else "nearest last")
         best_first = order in ("policy", "reversed")
-        ordered = list(kept) if best_first else [retain for retain in candidates.retains if retain in kept]
+        ordered = (
+            list(kept)
+            if best_first
+            else [retain for retain in candidates.retains if retain in kept]
+        )
         if order == "shuffled":
             random.Random(f"{self.order_seed}|{candidates.edit.fact}").shuffle(ordered)
         elif order in ("reversed", "nearest last"):
@@ -163,14 +191,20 @@ class PromptStyle:
         if self.layout == "append":
             return (*candidates.fixed, *ordered)
         retains = iter(ordered)
-        shown = [d for d in reversed(candidates.demonstrations) if d.role is not Role.RETAIN or d in kept]
+        shown = [
+            d for d in reversed(candidates.demonstrations) if d.role is not Role.RETAIN or d in kept
+        ]
         return tuple(next(retains) if d.role is Role.RETAIN else d for d in shown)
 
-    def write(self, edits: Sequence[Edit], shown: Sequence[Demonstration], queries: Iterable[str]) -> list[Prompt]:
+    def write(
+        self, edits: Sequence[Edit], shown: Sequence[Demonstration], queries: Iterable[str]
+    ) -> list[Prompt]:
         """One prompt per query: the demonstrations in this order, a copy of each edit, the new facts, the query."""
         text = "".join(demonstration_block(demonstration, self.retain) for demonstration in shown)
         if self.own_copy:
-            text += "".join(f"{query_block(edit, edit.query)} {edit.target_new}\n\n" for edit in edits)
+            text += "".join(
+                f"{query_block(edit, edit.query)} {edit.target_new}\n\n" for edit in edits
+            )
         facts = "".join(f"New Fact: {fact}\n" for fact in facts_of(edits))
         return [Prompt(f"{text}{facts}Prompt: {query}", tuple(shown)) for query in queries]
 
@@ -184,9 +218,16 @@ def probes_for(case: EditCase, role: Role, edits: Sequence[Edit]) -> tuple[Probe
         return (rewrite_probe(case.edit),)
     others = {other.target_new for other in case.other_edits} if role is Role.UPDATE else ()
     probes = case.paraphrases if role is Role.UPDATE else case.neighborhood
-    queries, subjects = [edit.query for edit in edits], [edit.subject for edit in edits if edit.subject is not None]
-    usable = (probe for probe in probes if probe.target not in others and probe.query not in queries)
-    return tuple(probe for probe in usable if not any(mentions(probe.query, subject) for subject in subjects))
+    queries, subjects = (
+        [edit.query for edit in edits],
+        [edit.subject for edit in edits if edit.subject is not None],
+    )
+    usable = (
+        probe for probe in probes if probe.target not in others and probe.query not in queries
+    )
+    return tuple(
+        probe for probe in usable if not any(mentions(probe.query, subject) for subject in subjects)
+    )
 
 
 def interleave(lists: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration, ...]:
@@ -203,15 +244,22 @@ def interleave(lists: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration,
         of_role = [[d for d in demonstrations if d.role is role] for demonstrations in lists]
         count = -(-sum(map(len, of_role)) // len(lists))
         rewritten = [d.fact for d in taken] if role is Role.RETAIN else []
-        usable = [[d for d in of if not any(fact.startswith(f"{d.query} ") for fact in rewritten)] for of in of_role]
-        taken += islice(dict.fromkeys(d for turn in zip_longest(*usable) for d in turn if d is not None), count)
+        usable = [
+            [d for d in of if not any(fact.startswith(f"{d.query} ") for fact in rewritten)]
+            for of in of_role
+        ]
+        taken += islice(
+            dict.fromkeys(d for turn in zip_longest(*usable) for d in turn if d is not None), count
+        )
     return tuple(taken)
 
 
 def facts_of(edits: Sequence[Edit]) -> list[str]:
     """The new fact of each edit, as prompts state it. Raises ValueError for no edits."""
     if not edits:
-        raise ValueError("an editor needs at least one edit: ask the model itself where none is in force")
+        raise ValueError(
+            "an editor needs at least one edit: ask the model itself where none is in force"
+        )
     return [edit.fact for edit in edits]
 
 
@@ -222,7 +270,11 @@ def query_block(edit: Edit, query: str) -> str:
 
 def demonstration_block(demonstration: Demonstration, retain: RetainForm = "headed") -> str:
     """The lines of a demonstration and a blank line; with `retain="bare"` a retain has no New Fact line."""
-    head = "" if retain == "bare" and demonstration.role is Role.RETAIN else f"New Fact: {demonstration.fact}\n"
+    head = (
+        ""
+        if retain == "bare" and demonstration.role is Role.RETAIN
+        else f"New Fact: {demonstration.fact}\n"
+    )
     return f"{head}Prompt: {demonstration.query} {demonstration.answer}\n\n"
 
 
@@ -231,4 +283,7 @@ def chat_messages(prompt: str | tuple[str, ...]) -> list[dict[str, str]]:
     first, *others = [prompt] if isinstance(prompt, str) else prompt
     content = first if first.startswith(_INSTRUCTIONS) else f"{CHAT_INSTRUCTION}\n\n{first}"
     roles = cycle(("user", "assistant"))
-    return [{"role": role, "content": text} for role, text in zip(roles, [content, *others], strict=False)]
+    return [
+        {"role": role, "content": text}
+        for role, text in zip(roles, [content, *others], strict=False)
+    ]

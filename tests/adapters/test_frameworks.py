@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from drike.conversations.corrections import Corrections
 from drike.gates.by_name import Named
+from drike.live.corrections import Corrections
 from drike.stores.opening import open_store
-from tests.worlds import clients
-from tests.worlds.speaking import speaker
-from tests.worlds.talking import BLOCK, LONGEST, RECORDS, Result, result_of, talk
-from tests.worlds.tally import Tally
+from tests.fakes import clients
+from tests.fakes.speaking import speaker
+from tests.fakes.talking import BLOCK, LONGEST, RECORDS, Result, result_of, talk
+from tests.fakes.tally import Tally
 
 pytestmark = pytest.mark.clients
 QUESTION = "What is the capital of Peru?"
@@ -39,8 +39,12 @@ def edits(store: Path) -> Iterator[Corrections]:
         yield corrections
 
 
-@pytest.mark.parametrize("how", ["langchain sync", "langchain async", "langchain stream", "agents", "agents stream"])
-def test_edits_are_in_every_model_call_of_conversations_with_tools(how: str, edits: Corrections, tally: Tally) -> None:
+@pytest.mark.parametrize(
+    "how", ["langchain sync", "langchain async", "langchain stream", "agents", "agents stream"]
+)
+def test_edits_are_in_every_model_call_of_conversations_with_tools(
+    how: str, edits: Corrections, tally: Tally
+) -> None:
     pytest.importorskip("langchain_openai" if how.startswith("langchain") else "agents")
     framework, _, kind = how.partition(" ")
     adapted = clients.langchain if framework == "langchain" else clients.openai_agents
@@ -81,9 +85,13 @@ def langchain_messages() -> Sequence[Any]:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     return [
         messages.SystemMessage("Be brief.", id="s"),
-        messages.HumanMessage([image, {"type": "text", "text": QUESTION}, "please"], id="h", name="Ada"),
+        messages.HumanMessage(
+            [image, {"type": "text", "text": QUESTION}, "please"], id="h", name="Ada"
+        ),
         messages.AIMessage("", tool_calls=[call], id="a", response_metadata={"model": "m"}),
-        messages.ToolMessage("The capital of Peru is Lima.", tool_call_id="c", artifact=[1], status="error", id="t"),
+        messages.ToolMessage(
+            "The capital of Peru is Lima.", tool_call_id="c", artifact=[1], status="error", id="t"
+        ),
     ]
 
 
@@ -103,7 +111,9 @@ def test_langchain_messages_keep_all_but_their_contents(later: bool, edits: Corr
 
     if later:
         asyncio.run(adapter.awrap_model_call(request, handle))
-        assert threading.main_thread() not in watched.threads  # other runs of the loop go on meanwhile
+        assert (
+            threading.main_thread() not in watched.threads
+        )  # other runs of the loop go on meanwhile
     else:
         adapter.wrap_model_call(request, given.append)
     [asked] = given
@@ -111,20 +121,29 @@ def test_langchain_messages_keep_all_but_their_contents(later: bool, edits: Corr
     assert asked.system_message == system
     human, model, tool = asked.messages
     assert BLOCK.search(human.content[1]["text"]) and human.content[0] == rest[0].content[0]
-    assert BLOCK.search(tool.content) and tool.content.startswith(rest[2].content) and model is rest[1]
+    assert (
+        BLOCK.search(tool.content) and tool.content.startswith(rest[2].content) and model is rest[1]
+    )
     for old, new in zip(rest, asked.messages, strict=True):
         assert type(new) is type(old)
         assert new.model_dump(exclude={"content"}) == old.model_dump(exclude={"content"})
 
 
-def test_the_agents_sdk_reads_edits_in_a_thread_and_keeps_items_as_they_were(edits: Corrections) -> None:
+def test_the_agents_sdk_reads_edits_in_a_thread_and_keeps_items_as_they_were(
+    edits: Corrections,
+) -> None:
     agents, testing = pytest.importorskip("agents"), pytest.importorskip("agents.testing")
     from drike.adapters.openai_agents import stating
 
     watched = Watched(edits)
     settings = agents.RunConfig(call_model_input_filter=stating(watched), tracing_disabled=True)  # type: ignore[arg-type]
-    model = testing.ScriptedModel([[testing.assistant_message("Oslo.")], [testing.assistant_message("Yes.")]])
-    agent, session = agents.Agent(name="A", instructions="Be brief.", model=model), agents.SQLiteSession("s")
+    model = testing.ScriptedModel(
+        [[testing.assistant_message("Oslo.")], [testing.assistant_message("Yes.")]]
+    )
+    agent, session = (
+        agents.Agent(name="A", instructions="Be brief.", model=model),
+        agents.SQLiteSession("s"),
+    )
     content = [
         {"type": "input_text", "text": QUESTION},
         {"type": "input_image", "image_url": "data:,", "detail": "low"},
@@ -133,8 +152,15 @@ def test_the_agents_sdk_reads_edits_in_a_thread_and_keeps_items_as_they_were(edi
 
     async def run() -> None:
         first = await agents.Runner.run(agent, asked, session=session, run_config=settings)
-        again = await agents.Runner.run(agent, "Are you sure?", session=session, run_config=settings)
-        for kept in (first.to_input_list(), again.to_input_list(), await session.get_items(), asked):
+        again = await agents.Runner.run(
+            agent, "Are you sure?", session=session, run_config=settings
+        )
+        for kept in (
+            first.to_input_list(),
+            again.to_input_list(),
+            await session.get_items(),
+            asked,
+        ):
             assert "corrected-facts" not in str(kept)
 
     asyncio.run(run())
@@ -149,27 +175,43 @@ def test_the_agents_sdk_reads_edits_in_a_thread_and_keeps_items_as_they_were(edi
 
 
 @pytest.mark.parametrize(("named", "facts"), [(None, 0), ("gpt-5", 1)])
-def test_edits_for_a_model_are_stated_where_it_is_named(tmp_path: Path, named: str | None, facts: int) -> None:
+def test_edits_for_a_model_are_stated_where_it_is_named(
+    tmp_path: Path, named: str | None, facts: int
+) -> None:
     agents, testing = pytest.importorskip("agents"), pytest.importorskip("agents.testing")
     from drike.adapters.openai_agents import stating
 
     with closing(open_store(tmp_path / "edits.db")) as opened:
         opened.put(replace(RECORDS[0], only=("model=gpt-5",)))
-    model = testing.ScriptedModel([[testing.assistant_message("Oslo.")]])  # given for the run, not known to the filter
+    model = testing.ScriptedModel(
+        [[testing.assistant_message("Oslo.")]]
+    )  # given for the run, not known to the filter
     with closing(Corrections(tmp_path / "edits.db", gate=Named())) as corrections:
         filtered = stating(corrections, named)
-        settings = agents.RunConfig(model=model, call_model_input_filter=filtered, tracing_disabled=True)
-        asyncio.run(agents.Runner.run(agents.Agent(name="A", model="other"), QUESTION, run_config=settings))
+        settings = agents.RunConfig(
+            model=model, call_model_input_filter=filtered, tracing_disabled=True
+        )
+        asyncio.run(
+            agents.Runner.run(agents.Agent(name="A", model="other"), QUESTION, run_config=settings)
+        )
     assert len(BLOCK.findall(model.calls[0].input[0]["content"])) == facts
 
 
-def test_a_question_that_has_facts_is_sent_once_where_the_server_keeps_the_conversation(edits: Corrections) -> None:
+def test_a_question_that_has_facts_is_sent_once_where_the_server_keeps_the_conversation(
+    edits: Corrections,
+) -> None:
     pytest.importorskip("agents")
     drive = clients.openai_agents("stored", edits=edits)
     with speaker() as above:
-        asyncio.run(drive(above.url, [f"{QUESTION} Read the notes 3 times.", "What is the capital of Chad?"]))
+        asyncio.run(
+            drive(
+                above.url, [f"{QUESTION} Read the notes 3 times.", "What is the capital of Chad?"]
+            )
+        )
         first, *more, last = above.calls
-    assert [item.get("type", "message") for call in more for item in call.body["input"]] == ["function_call_output"] * 3
+    assert [item.get("type", "message") for call in more for item in call.body["input"]] == [
+        "function_call_output"
+    ] * 3
     for call, city in ((first, "Oslo"), (last, "Rome")):
         [item] = call.body["input"]
         assert city in item["content"] and len(BLOCK.findall(item["content"])) == 1

@@ -17,7 +17,7 @@ import pytest
 import drike.adapters
 from drike.errors import DrikeError
 from drike.stores.opening import open_store
-from tests.worlds.talking import BLOCK, PERU
+from tests.fakes.talking import BLOCK, PERU
 
 FOLDER = Path(drike.adapters.__file__).parent
 SOURCE = (FOLDER / "open_webui.py").read_text("utf-8")
@@ -37,7 +37,10 @@ def front_matter(content: str) -> dict[str, str]:
     """What Open WebUI reads at the beginning of a function: lines of a docstring that opens on a line of its own."""
     first, *lines = content.splitlines()
     assert first.strip() == '"""'
-    pairs = (re.match(r"^\s*([a-z_]+):\s*(.*)\s*$", line, re.IGNORECASE) for line in lines[: lines.index('"""')])
+    pairs = (
+        re.match(r"^\s*([a-z_]+):\s*(.*)\s*$", line, re.IGNORECASE)
+        for line in lines[: lines.index('"""')]
+    )
     return {pair[1]: pair[2].strip() for pair in pairs if pair}
 
 
@@ -54,22 +57,35 @@ def loaded(content: str) -> Any:
 async def filtered(function: Any, valves: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """A chat after the filter. valves: as they are kept in Open WebUI's database."""
     function.valves = function.Valves(**valves)
-    more = {"__user__": USER, "__metadata__": {"chat_id": "c"}, "__id__": "drike", "__model__": {"id": "m"}}
+    more = {
+        "__user__": USER,
+        "__metadata__": {"chat_id": "c"},
+        "__id__": "drike",
+        "__model__": {"id": "m"},
+    }
     parameters = inspect.signature(function.inlet).parameters
-    result = function.inlet(body=body, **{name: value for name, value in more.items() if name in parameters})
+    result = function.inlet(
+        body=body, **{name: value for name, value in more.items() if name in parameters}
+    )
     return await result if inspect.isawaitable(result) else result
 
 
 def test_a_chat_gets_its_edits_and_all_else_stays(store: Path) -> None:
     kept = {"stream": True, "metadata": {"files": [object()]}, "model": "m"}
-    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is the capital of Peru?"}]
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "What is the capital of Peru?"},
+    ]
     body = {**kept, "messages": [dict(message) for message in messages]}
     function = loaded(SOURCE)
     result = asyncio.run(filtered(function, {"store": str(store)}, body))
     assert {key: result[key] for key in kept} == kept and result["messages"][0] == messages[0]
     assert "Oslo" in BLOCK.search(result["messages"][1]["content"])[2]  # type: ignore[index]
     assert body["messages"] == messages
-    for other in ({**kept, "messages": [{"role": "user", "content": "Hello!"}]}, {"model": "m", "prompt": "Peru"}):
+    for other in (
+        {**kept, "messages": [{"role": "user", "content": "Hello!"}]},
+        {"model": "m", "prompt": "Peru"},
+    ):
         assert asyncio.run(filtered(function, {"store": str(store)}, other)) == other
 
 
@@ -77,7 +93,10 @@ def test_an_edit_for_some_models_holds_for_these(tmp_path: Path) -> None:
     with closing(open_store(tmp_path / "edits.db")) as opened:
         opened.put(replace(PERU, only=("model=gpt-*",)))
     for model, corrected in (("gpt-5", True), ("o9", False)):
-        body = {"model": model, "messages": [{"role": "user", "content": "What is the capital of Peru?"}]}
+        body = {
+            "model": model,
+            "messages": [{"role": "user", "content": "What is the capital of Peru?"}],
+        }
         result = asyncio.run(filtered(loaded(SOURCE), {"store": str(tmp_path / "edits.db")}, body))
         assert ("Oslo" in result["messages"][0]["content"]) is corrected
 
@@ -85,15 +104,26 @@ def test_an_edit_for_some_models_holds_for_these(tmp_path: Path) -> None:
 def test_another_store_holds_from_the_next_chat_on(store: Path, tmp_path: Path) -> None:
     with closing(open_store(tmp_path / "other.db")) as opened:
         opened.put(type(PERU)("Peru", "The capital of Peru is", "Rome"))
-    function, body = loaded(SOURCE), {"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}
+    function, body = (
+        loaded(SOURCE),
+        {"messages": [{"role": "user", "content": "What is the capital of Peru?"}]},
+    )
     for path, city in ((store, "Oslo"), (tmp_path / "other.db", "Rome"), (store, "Oslo")):
-        [message] = asyncio.run(filtered(function, {"store": str(path), "priority": 3}, body))["messages"]
+        [message] = asyncio.run(filtered(function, {"store": str(path), "priority": 3}, body))[
+            "messages"
+        ]
         assert city in message["content"]
 
 
 def test_a_store_that_is_missing_is_an_error_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(DrikeError):
-        asyncio.run(filtered(loaded(SOURCE), {"store": str(tmp_path / "none.db")}, {"messages": [{"role": "user"}]}))
+        asyncio.run(
+            filtered(
+                loaded(SOURCE),
+                {"store": str(tmp_path / "none.db")},
+                {"messages": [{"role": "user"}]},
+            )
+        )
 
 
 def test_open_webui_shows_what_it_is() -> None:

@@ -17,10 +17,10 @@ import pytest
 import drike
 from drike.conversations.rendering import AsBlock
 from drike.stores.opening import open_store
+from tests.fakes.gateways import running, upstream
+from tests.fakes.speaking import Speaker, speaker
+from tests.fakes.talking import RECORDS
 from tests.hostile.requesting import MAKERS
-from tests.worlds.gateways import running, upstream
-from tests.worlds.speaking import Speaker, speaker
-from tests.worlds.talking import RECORDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-without-a-gateway.md"
 LIBRARY, *FRAMEWORKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
@@ -43,7 +43,10 @@ def run(program: str, above: Speaker, names: dict[str, Any]) -> None:
     exec(compile(program, PAGE.name, "exec"), names)
     [call] = above.calls
     [question] = [text for who, text in call.heard if who == "user"]
-    assert question.endswith("What is the capital of Peru?") and "- The capital of Peru is Oslo\n" in question
+    assert (
+        question.endswith("What is the capital of Peru?")
+        and "- The capital of Peru is Oslo\n" in question
+    )
     above.calls.clear()
 
 
@@ -54,7 +57,9 @@ def test_the_library_in_three_lines(above: Speaker) -> None:
 
 
 @pytest.mark.clients
-@pytest.mark.parametrize(("program", "package"), [*zip(FRAMEWORKS, ["langchain_openai", "agents"], strict=True)])
+@pytest.mark.parametrize(
+    ("program", "package"), [*zip(FRAMEWORKS, ["langchain_openai", "agents"], strict=True)]
+)
 def test_frameworks(program: str, package: str, above: Speaker) -> None:
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed: make clients")
@@ -75,7 +80,11 @@ def test_what_apply_returns_is_what_the_gateway_sends(above: Speaker, tmp_path: 
         drike.Corrections("edits.db", gate=drike.Named()) as edits,
     ):
         for _ in range(15):
-            for endpoint, api in (("chat/completions", "chat"), ("responses", "responses"), ("messages", "messages")):
+            for endpoint, api in (
+                ("chat/completions", "chat"),
+                ("responses", "responses"),
+                ("messages", "messages"),
+            ):
                 request = MAKERS[api](rng)
                 gateway.ask("POST", f"/v1/{endpoint}", json.dumps(request).encode())
                 corrected = edits.apply(request, api=api)

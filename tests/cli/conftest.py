@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds.commands import SMALL, run
+from tests.fakes.commands import SMALL, run
 
 
 def make(folder: Path) -> None:
-    assert run("demo", *SMALL, "--edits", "20", "--test", "10", "--epochs", "2", "--out", str(folder)) == 0
+    assert (
+        run("demo", *SMALL, "--edits", "20", "--test", "10", "--epochs", "2", "--out", str(folder))
+        == 0
+    )
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from drike.cli import console as showing
 from drike.encoders import HashingEncoder
-from drike.report.tables import COLUMNS
+from drike.research.report.tables import COLUMNS
 from drike.support import progress
 from drike.support.table import Table
 
@@ -44,7 +44,9 @@ def test_a_sentence_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("interval", ["[.00,1.00]", "[-.25,-.01]", "[-1.00,-.01]"])
-def test_tables_break_no_name_or_number_at_80_columns(interval: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_break_no_name_or_number_at_80_columns(
+    interval: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(showing, "console", Console(width=80, record=True, file=StringIO()))
     names = ("FactPrompt", "EditCoT-full", "DR-IKE (similarity)")
     rows = tuple((name, *(f"-0.434 {interval}" for _ in COLUMNS)) for name in names)
@@ -52,11 +54,17 @@ def test_tables_break_no_name_or_number_at_80_columns(interval: str, monkeypatch
     text = showing.console.export_text()
     words, low = text.split(), interval.split(",", maxsplit=1)[0]
     assert {"FactPrompt", "EditCoT-full", "DR-IKE", "(similarity)"} <= {*words}
-    assert text.count("-0.434") == len(names) * len(COLUMNS) == sum(word.startswith(f"{low},") for word in words)
+    assert (
+        text.count("-0.434")
+        == len(names) * len(COLUMNS)
+        == sum(word.startswith(f"{low},") for word in words)
+    )
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
-def test_suggested_commands_name_an_executable_drike(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_suggested_commands_name_an_executable_drike(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     script = tmp_path / "drike"
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [str(script)])

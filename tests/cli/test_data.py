@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
 
 def test_inspecting_data_prints_counts_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("data", "inspect", "tinyfacts") == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("TinyFacts: ") and "\nexample: case " in shown and "dropped: nothing" in shown
+    assert (
+        shown.startswith("TinyFacts: ")
+        and "\nexample: case " in shown
+        and "dropped: nothing" in shown
+    )

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from drike.datasets.dataset import SplitIds
 from drike.encoders import HashingEncoder
-from drike.runs.checkpoint import load
-from drike.runs.run import append, read_outcomes
-from tests.worlds.commands import SMALL, run
+from drike.research.datasets.dataset import SplitIds
+from drike.research.runs.checkpoint import load
+from drike.research.runs.run import append, read_outcomes
+from tests.fakes.commands import SMALL, run
 
 
 def test_a_run_records_everything_needed_to_repeat_it(demo: Path) -> None:
@@ -24,7 +24,9 @@ def test_a_run_records_everything_needed_to_repeat_it(demo: Path) -> None:
 
 
 def test_every_episode_and_outcome_is_recorded_on_one_line(demo: Path) -> None:
-    episodes = [json.loads(line) for line in (demo / "episodes.jsonl").read_text("utf-8").splitlines()]
+    episodes = [
+        json.loads(line) for line in (demo / "episodes.jsonl").read_text("utf-8").splitlines()
+    ]
     assert [episode["epoch"] for episode in episodes] == [1] * 20 + [2] * 20
     assert all(len(episode["rewards"]) == episode["k"] for episode in episodes)
     files = sorted(path.name for path in (demo / "outcomes").iterdir())
@@ -42,7 +44,10 @@ def test_every_episode_and_outcome_is_recorded_on_one_line(demo: Path) -> None:
         assert len({outcome.case_id for outcome in read_outcomes(demo / "outcomes" / name)}) == 10
     loaded = load(demo, encoder=HashingEncoder())
     assert loaded.training["episodes"] == 40
-    assert len((demo / "answers.jsonl").read_text("utf-8").splitlines()) == 20 and loaded.per_query is not None
+    assert (
+        len((demo / "answers.jsonl").read_text("utf-8").splitlines()) == 20
+        and loaded.per_query is not None
+    )
 
 
 def test_the_run_folder_holds_the_results_table(demo: Path) -> None:

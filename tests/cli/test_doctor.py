@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
 
 def test_data_inspect_and_doctor_succeed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from drike import datasets, tinyfacts
+from drike import tinyfacts
 from drike.cli.edits import parse_fact
 from drike.errors import ModelError, UsageError
-from tests.worlds.commands import SMALL, run
+from drike.research import datasets
+from tests.fakes.commands import SMALL, run
 
 
 def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,14 +27,20 @@ def test_parse_fact_finds_the_subject() -> None:
     cases = datasets.load(tinyfacts.ROWS).cases
     known = cases[0].edit
     parsed = parse_fact(f"{known.query} -> Atlantis", cases)
-    assert (parsed.query, parsed.target_new, parsed.subject) == (known.query, "Atlantis", known.subject)
+    assert (parsed.query, parsed.target_new, parsed.subject) == (
+        known.query,
+        "Atlantis",
+        known.subject,
+    )
     assert parse_fact("The sky above Nowhereville is -> deep green", ()).target_new == "deep green"
     for wrong in ("-> green", "The sky above Nowhereville is green.", "A -> B -> C"):
         with pytest.raises(UsageError, match='--fact "QUERY -> OBJECT"'):
             parse_fact(wrong, ())
 
 
-def test_a_fact_accepts_any_arrow_and_conflicting_facts_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fact_accepts_any_arrow_and_conflicting_facts_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for arrow in ("->", "=>", "\N{RIGHTWARDS ARROW}"):
         edit = parse_fact(f"The capital of Peru is {arrow} Oslo", [])
         assert (edit.query, edit.target_new) == ("The capital of Peru is", "Oslo")
@@ -46,7 +53,21 @@ def test_edit_with_another_model_uses_the_runs_template(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
-    assert run("train", *SMALL, "--template", "plain", "--edits", "2", "--epochs", "1", "--out", str(folder)) == 0
+    assert (
+        run(
+            "train",
+            *SMALL,
+            "--template",
+            "plain",
+            "--edits",
+            "2",
+            "--epochs",
+            "1",
+            "--out",
+            str(folder),
+        )
+        == 0
+    )
     opened: list[object] = []
 
     def refuse(name: str, **options: object) -> None:
@@ -55,5 +76,8 @@ def test_edit_with_another_model_uses_the_runs_template(
 
     monkeypatch.setattr("drike.cli.running.load", refuse)
     fact = ("--fact", "It is -> green")
-    assert run("edit", "--run", str(folder), "--model", "transformers:m@http://127.0.0.1:9/v1", *fact) == 1
+    assert (
+        run("edit", "--run", str(folder), "--model", "transformers:m@http://127.0.0.1:9/v1", *fact)
+        == 1
+    )
     assert opened == ["plain"]

@@ -12,17 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from drike.conversations.tuning import stored_choice
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
-from drike.gates.store_gate import needs_recalibration, open_gate
+from drike.gateway.proving.tuning import stored_choice
+from drike.live.store_gate import needs_recalibration, open_gate
+from drike.research.editors.placements import placements
 from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import serve, serving
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import serve, serving
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
 
@@ -53,9 +54,14 @@ def test_an_edit_goes_through_its_life(capsys: pytest.CaptureFixture[str], place
     )
     rome = ("--fact", "The capital of Peru is -> Rome", "--subject", "Peru")
     refused = edits(capsys, "add", *rome, code=1)
-    assert 'Error: "The capital of Peru is" -> "Rome" contradicts edit 1' in refused and "(--supersede)" in refused
+    assert (
+        'Error: "The capital of Peru is" -> "Rome" contradicts edit 1' in refused
+        and "(--supersede)" in refused
+    )
     superseded = edits(capsys, "add", *rome, "--supersede", "--reason", "a new decree")
-    assert re.search(rf'1@2 \S+ ann retired {begin}: .* -> "Oslo" \(superseded by edit 2\) 2@1 ', superseded)
+    assert re.search(
+        rf'1@2 \S+ ann retired {begin}: .* -> "Oslo" \(superseded by edit 2\) 2@1 ', superseded
+    )
     assert superseded.endswith(
         'active: "The capital of Peru is" -> "Rome" (a new decree) Also found as "Peruvian", "Peruvians"'
     )
@@ -80,16 +86,24 @@ def test_the_old_object_is_given_and_changed(capsys: pytest.CaptureFixture[str])
     assert "target_true: Lima" in edits(capsys, "show", "1")
 
 
-def test_an_import_counts_and_names_what_it_refuses(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+def test_an_import_counts_and_names_what_it_refuses(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
     (place / "facts.csv").write_text(
-        "subject,query,target_new\nPeru,The capital of Peru is,Oslo\n,The capital of Chile is,Rome\n", "utf-8"
+        "subject,query,target_new\nPeru,The capital of Peru is,Oslo\n,The capital of Chile is,Rome\n",
+        "utf-8",
     )
     said = edits(capsys, "import", "facts.csv", code=1)
     assert "Refused: facts.csv, row 3: it lacks subject" in said
     assert "facts.csv: 1 added, 0 stored already, 1 refused" in said
-    assert "Error: facts.csv has refused rows (listed above, and in facts.csv.refused.csv): correct them" in said
+    assert (
+        "Error: facts.csv has refused rows (listed above, and in facts.csv.refused.csv): correct them"
+        in said
+    )
     assert "0 added, 1 stored already, 1 refused" in edits(capsys, "import", "facts.csv", code=1)
-    assert "No such file or directory (other.csv): check the path" in edits(capsys, "import", "other.csv", code=1)
+    assert "No such file or directory (other.csv): check the path" in edits(
+        capsys, "import", "other.csv", code=1
+    )
 
 
 def test_a_table_comes_through_a_pipe(capsys: pytest.CaptureFixture[str], place: Path) -> None:
@@ -107,12 +121,28 @@ def test_a_table_comes_through_a_pipe(capsys: pytest.CaptureFixture[str], place:
         (("list",), 1, "Error: there is no store of edits at edits.db: add an edit first"),
         (("retire", "1"), 1, "Error: there is no store of edits"),
         (("add", "--fact", "The capital of Peru is -> Oslo"), 2, "Missing option '--subject'"),
-        (("add", *PERU, "--alias", " "), 1, "Error: aliases is blank: give it a text, or leave it out"),
-        (("add", *PERU, "--status", "on"), 2, "Error: --status must be active or shadow or proposed or draft, not on"),
+        (
+            ("add", *PERU, "--alias", " "),
+            1,
+            "Error: aliases is blank: give it a text, or leave it out",
+        ),
+        (
+            ("add", *PERU, "--status", "on"),
+            2,
+            "Error: --status must be active or shadow or proposed or draft, not on",
+        ),
         (("add", *PERU, "--valid-to", "soon"), 1, "Error: valid_to 'soon' is no time"),
-        (("add", *PERU, "--store", "."), 1, "cannot be opened (unable to open database file): check the path"),
+        (
+            ("add", *PERU, "--store", "."),
+            1,
+            "cannot be opened (unable to open database file): check the path",
+        ),
         (("add", *PERU, "--store", "no/such/edits.db"), 1, "cannot be opened"),
-        (("export", "edits.db"), 2, "Error: edits.db does not end in .jsonl: give the file of JSON lines such a name"),
+        (
+            ("export", "edits.db"),
+            2,
+            "Error: edits.db does not end in .jsonl: give the file of JSON lines such a name",
+        ),
         (("retire", "9" * 30), 2, "Invalid value"),
     ],
 )
@@ -128,14 +158,36 @@ def test_retiring_several_edits_retires_all_or_none(capsys: pytest.CaptureFixtur
     assert "active" in edits(capsys, "list")
 
 
-def test_a_subject_that_common_questions_name_is_told(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+def test_a_subject_that_common_questions_name_is_told(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
     told = edits(capsys, "add", "--fact", "The film It came out in -> 1999", "--subject", "It")
-    assert "is named in" in told and "of 121 common questions, such as" in told and "--never" in told
+    assert (
+        "is named in" in told and "of 121 common questions, such as" in told and "--never" in told
+    )
     assert "named" not in edits(capsys, "add", *PERU)
-    (place / "log.jsonl").write_text('{"messages": [{"role": "user", "content": "Is Chile far?"}]}\n"Hello"\n', "utf-8")
-    chile = ("--fact", "The capital of Chile is -> Oslo", "--subject", "Chile", "--log", "log.jsonl")
-    assert "is named in 1 of 2 logged questions, such as 'Is Chile far?'" in edits(capsys, "add", *chile)
-    bolivia = ("--fact", "The capital of Bolivia is -> Oslo", "--subject", "Bolivia", "--log", "log.jsonl")
+    (place / "log.jsonl").write_text(
+        '{"messages": [{"role": "user", "content": "Is Chile far?"}]}\n"Hello"\n', "utf-8"
+    )
+    chile = (
+        "--fact",
+        "The capital of Chile is -> Oslo",
+        "--subject",
+        "Chile",
+        "--log",
+        "log.jsonl",
+    )
+    assert "is named in 1 of 2 logged questions, such as 'Is Chile far?'" in edits(
+        capsys, "add", *chile
+    )
+    bolivia = (
+        "--fact",
+        "The capital of Bolivia is -> Oslo",
+        "--subject",
+        "Bolivia",
+        "--log",
+        "log.jsonl",
+    )
     assert "No subject or alias of this edit is named in 2 logged" in edits(capsys, "add", *bolivia)
 
 
@@ -145,14 +197,21 @@ def test_short_forms_and_names_that_may_mean_something_else_are_told(
     def added(name: str) -> str:
         return edits(capsys, "add", "--fact", f"The seat of {name} is -> Oslo", "--subject", name)
 
-    assert 'Also found as "Nordlicht"' in (first := added("Nordlicht GmbH")) and "may mean" not in first
-    assert '"Nordlicht" may mean something else (edit 1 may be meant): it counts where' in added("Nordlicht AG")
+    assert (
+        'Also found as "Nordlicht"' in (first := added("Nordlicht GmbH"))
+        and "may mean" not in first
+    )
+    assert '"Nordlicht" may mean something else (edit 1 may be meant): it counts where' in added(
+        "Nordlicht AG"
+    )
     assert '"May" may mean something else: it counts where its capitals' in added("May")
     assert "short forms: Nordlicht ambiguous: Nordlicht" in edits(capsys, "show", "1")
     assert "ambiguous: May" in edits(capsys, "show", "3")
     rows = "subject,query,target_new\nWill,Will was made in,Rome\nLima,Lima is in,Chile\n"
     (place / "more.csv").write_text(rows, "utf-8")
-    assert '1 name may mean something else, such as "Will": it counts' in edits(capsys, "import", "more.csv")
+    assert '1 name may mean something else, such as "Will": it counts' in edits(
+        capsys, "import", "more.csv"
+    )
 
 
 def own_gate(path: str) -> Gate:
@@ -166,8 +225,14 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     shipped = replace(default_gate(), encoder="hashing")
     monkeypatch.setattr("drike.gates.calibration.default_gate", lambda: shipped)
     edits(capsys, "add", *PERU)
-    needs, refused = "0.20% false fires take 3,326 edits or more", edits(capsys, "calibrate", code=1)
-    assert refused.index(needs) < refused.index("nothing can be certified") and "0 of 1 in force have one" in refused
+    needs, refused = (
+        "0.20% false fires take 3,326 edits or more",
+        edits(capsys, "calibrate", code=1),
+    )
+    assert (
+        refused.index(needs) < refused.index("nothing can be certified")
+        and "0 of 1 in force have one" in refused
+    )
     rows = [
         {"subject": name, "query": f"The capital of {name} is", "target_new": "Oslo",
          "wordings": [f"The city that governs {name} is"], "negatives": [f"The mother of {name} is"]}
@@ -176,20 +241,44 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     (place / "more.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     edits(capsys, "import", "more.jsonl")
     refused = edits(capsys, "calibrate", code=1)
-    assert "10 edits in force: 0.20% false fires cannot be certified" in refused and "add probes of" in refused
+    assert (
+        "10 edits in force: 0.20% false fires cannot be certified" in refused
+        and "add probes of" in refused
+    )
     assert own_gate("edits.db") == shipped
-    assert "at most 50.00% false fires" in edits(capsys, "calibrate", "--false-fire", ".5", "--confidence", ".5")
+    assert "at most 50.00% false fires" in edits(
+        capsys, "calibrate", "--false-fire", ".5", "--confidence", ".5"
+    )
     gate = own_gate("edits.db")
-    assert not needs_recalibration(gate, 11) and needs_recalibration(gate, 12) and not needs_recalibration(Named(), 12)
+    assert (
+        not needs_recalibration(gate, 11)
+        and needs_recalibration(gate, 12)
+        and not needs_recalibration(Named(), 12)
+    )
     assert isinstance(gate, Calibrated) and gate.edits == 10 and own_gate("other.db") == shipped
     for name in ("Spain", "Italy"):
         edits(capsys, "add", "--fact", f"The capital of {name} is -> Oslo", "--subject", name)
-    assert "grown by a fifth since its gate was calibrated" in edits(capsys, "verify", "2", "--model", "reader", code=2)
-    assert "has the default gate" in edits(capsys, "calibrate", "--remove") and own_gate("edits.db") == shipped
+    assert "grown by a fifth since its gate was calibrated" in edits(
+        capsys, "verify", "2", "--model", "reader", code=2
+    )
+    assert (
+        "has the default gate" in edits(capsys, "calibrate", "--remove")
+        and own_gate("edits.db") == shipped
+    )
 
 
-def test_paraphrases_are_added_under_both_names_of_the_option(capsys: pytest.CaptureFixture[str]) -> None:
-    edits(capsys, "add", *PERU, "--paraphrase", "Peru is governed from", "--wording", "The seat of Peru is")
+def test_paraphrases_are_added_under_both_names_of_the_option(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    edits(
+        capsys,
+        "add",
+        *PERU,
+        "--paraphrase",
+        "Peru is governed from",
+        "--wording",
+        "The seat of Peru is",
+    )
     assert "wordings: Peru is governed from | The seat of Peru is" in edits(capsys, "show", "1")
 
 
@@ -218,14 +307,21 @@ def test_the_placement_of_facts_is_chosen_by_a_models_answers_and_kept(
     chosen = edits(capsys, "tune", "--model", "reader", "--questions", "3")
     assert "new-fact" in chosen and "demonstrations-16" in chosen
     assert "take 56" in chosen, "6 placements times 9 questions, and 2 without an edit"
-    assert calls == 77, "6 placements times 12 questions, as each edit has two others, and 5 without an edit"
+    assert calls == 77, (
+        "6 placements times 12 questions, as each edit has two others, and 5 without an edit"
+    )
     assert "the questions are few" in chosen
     name = re.search(r"edits.db has the placement (\S+) from now on", chosen)[1]  # type: ignore[index]
     store = SqliteStore(place / "edits.db")
-    choice = stored_choice(store)
-    assert choice and (choice.placement, choice.model, choice.chat, choice.edits) == (name, "reader", False, 3)
+    choice = stored_choice(store, placements)
+    assert choice and (choice.placement, choice.model, choice.chat, choice.edits) == (
+        name,
+        "reader",
+        False,
+        3,
+    )
     assert "the usual placement" in edits(capsys, "tune", "--remove")
-    assert stored_choice(store) is None
+    assert stored_choice(store, placements) is None
     store.close()
 
 
@@ -233,7 +329,9 @@ def test_a_served_model_is_asked_in_a_chat_and_a_second_time_from_the_cache(
     capsys: pytest.CaptureFixture[str], place: Path
 ) -> None:
     def behind_the_question(prompt: str) -> str:
-        question, _, behind = prompt.partition("</corrected-facts ")[2].partition("<corrected-facts ")
+        question, _, behind = prompt.partition("</corrected-facts ")[2].partition(
+            "<corrected-facts "
+        )
         new = re.search(r"^- The capital of (\w+) is (\w+)$", behind, re.MULTILINE)
         return new[2] if new and new[1] in question else "Lima"
 
@@ -244,32 +342,55 @@ def test_a_served_model_is_asked_in_a_chat_and_a_second_time_from_the_cache(
     with serve(serving(ScriptedModel(behind_the_question, scores=False))) as served:
         tune = ("tune", "--model", f"vllm:some-model@{served.url}", "--questions", "16")
         first = edits(capsys, *tune)
-        assert "edits.db has the placement restated from now on" in first and "every other one is worse" in first
+        assert (
+            "edits.db has the placement restated from now on" in first
+            and "every other one is worse" in first
+        )
         assert served.requests <= int(re.findall(r"([\d,]+) calls; all", first)[0])
         asked = served.requests
         assert "the placement restated" in edits(capsys, *tune)
         assert served.requests == asked, "all answers come from the cache"
     with closing(open_store(place / "edits.db")) as store:
-        choice = stored_choice(store)
+        choice = stored_choice(store, placements)
     assert choice and choice.chat and choice.server and choice.server.startswith(served.url)
 
 
-def test_edits_are_found_compared_and_synced(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+def test_edits_are_found_compared_and_synced(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
     edits(capsys, "add", *PERU, "--owner", "Ann")
     edits(capsys, "add", "--fact", "The capital of Chile is -> Rome", "--subject", "Chile")
     assert edits(capsys, "list", "--search", "peru").endswith("edits.db: 1 edit, 2 changes")
     assert edits(capsys, "list", "--limit", "1").endswith("edits.db: 1 edit of 2, 2 changes")
     assert json.loads(edits(capsys, "list", "--owner", "ann", "--json"))["id"] == 1
     assert "no status 'gone'" in edits(capsys, "list", "--status", "gone", code=1)
-    assert "1@1" in edits(capsys, "show", "--at", "2999-01-01") and edits(capsys, "show", "--at", "2000-01-01") == ""
-    assert "there was no edit 1 at 2000-01-01" in edits(capsys, "show", "1", "--at", "2000-01-01", code=1)
-    assert edits(capsys, "show", "1", "--at", "2999-01-01").startswith("edit 1 was in force at 2999-01-01")
+    assert (
+        "1@1" in edits(capsys, "show", "--at", "2999-01-01")
+        and edits(capsys, "show", "--at", "2000-01-01") == ""
+    )
+    assert "there was no edit 1 at 2000-01-01" in edits(
+        capsys, "show", "1", "--at", "2000-01-01", code=1
+    )
+    assert edits(capsys, "show", "1", "--at", "2999-01-01").startswith(
+        "edit 1 was in force at 2999-01-01"
+    )
     assert "added 2@1" in edits(capsys, "diff", "2000-01-01", "2999-01-01")
-    edits(capsys, "add", "--fact", "The capital of Mali is -> Bern", "--subject", "Mali", "--store", "mali.db")
+    edits(
+        capsys,
+        "add",
+        "--fact",
+        "The capital of Mali is -> Bern",
+        "--subject",
+        "Mali",
+        "--store",
+        "mali.db",
+    )
     edits(capsys, "retire", "1", "--store", "mali.db")
     backwards = edits(capsys, "diff", "2999-01-01", "2000-01-01", "--store", "mali.db")
     assert backwards.startswith("added and retired 1@2: ") and backwards.endswith("1 edit differ")
-    assert "2 edits and 2 changes exported, without the inbox" in edits(capsys, "export", "all.jsonl", "--all")
+    assert "2 edits and 2 changes exported, without the inbox" in edits(
+        capsys, "export", "all.jsonl", "--all"
+    )
     assert "is now what the store" in edits(capsys, "import", "all.jsonl", "--store", "new.db")
     assert "2 stored already" in edits(capsys, "import", "all.jsonl", "--store", "new.db")
     assert edits(capsys, "sync", "files") == "files: 2 files written, 0 changes taken over"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from drike.stores.counts import Counted, add
+from drike.edits.record import EditRecord, Status
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, Status
-from tests.worlds.commands import run
+from drike.stores.traffic import Counted, add
+from tests.fakes.commands import run
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -31,7 +31,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def count(*rows: tuple[int, str, str, int], days_ago: int = 0) -> None:
     day = (datetime.now(UTC).date() - timedelta(days=days_ago)).isoformat()
     with closing(open_store("edits.db")) as store:
-        add(store, Counter({Counted(day, edit, bool(edit), "m", mode, what): n for edit, mode, what, n in rows}))
+        add(
+            store,
+            Counter(
+                {Counted(day, edit, bool(edit), "m", mode, what): n for edit, mode, what, n in rows}
+            ),
+        )
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
@@ -40,13 +45,19 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
     return " ".join("".join(capsys.readouterr()).split())
 
 
-def test_health_fails_where_an_edit_is_below_and_lists_it_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_health_fails_where_an_edit_is_below_and_lists_it_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert "No answer under an edit was counted in 7 days" in said(capsys, "health")
     count((1, "on", "matched", 100), (1, "on", "new", 100))
     count((2, "on", "matched", 100), (2, "on", "old", 60), (2, "on", "new", 40), days_ago=6)
     shown = said(capsys, "health", code=1)
     assert shown.index("2: The sign of") < shown.index("1: The capital of Peru is")
-    assert "Error: 1 edit below 95%: see the first rows" in shown and "0.400" in shown and "[.31" in shown
+    assert (
+        "Error: 1 edit below 95%: see the first rows" in shown
+        and "0.400" in shown
+        and "[.31" in shown
+    )
     assert "as it should be" in said(capsys, "health", "--at-least", ".3")
     assert "The sign of" not in said(capsys, "health", "--days", "6")
     assert "--days must be between 1 and 400" in said(capsys, "health", "--days", "0", code=2)
@@ -77,12 +88,17 @@ def test_texts_of_any_kind_are_json_of_any_terminal(capsys: pytest.CaptureFixtur
     assert printed.isascii() and json.loads(printed)["edits"][0]["query"] == query
 
 
-def test_the_report_is_a_page_that_needs_nothing_else(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+def test_the_report_is_a_page_that_needs_nothing_else(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
     count((0, "shadow", "requests", 200), (0, "shadow", "matched", 20), (2, "shadow", "old", 15),
           (2, "shadow", "new", 5), (2, "shadow", "matched", 20), (2, "shadow", "tokens", 1_700))  # fmt: skip
     shown = said(capsys, "report", "--price-in", "0.15", "-o", "page.html")
     assert "Of 200 requests in 1 day, 20 (10.0 %) concern an edit." in shown
-    assert "states the old object in 75 % of 20 answers" in shown and "1,700 tokens a day (0.00 a day" in shown
+    assert (
+        "states the old object in 75 % of 20 answers" in shown
+        and "1,700 tokens a day (0.00 a day" in shown
+    )
     page = (place / "page.html").read_text()
     assert "Of 200 requests in 1 day" in page and "&lt;script&gt;" in page and "<script" not in page
     assert "src=" not in page and "url(" not in page and "http" not in page

@@ -10,18 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from drike.serving.health import Sampling
-from drike.stores import reports
+from drike.edits.record import EditRecord
+from drike.gateway.traffic import Sampling
+from drike.stores import inbox as reports
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
 Edits = Callable[..., str]
 
 
 @pytest.fixture
-def edits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Edits:
+def edits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Edits:
     """Runs `drike edits` in an empty folder, as somebody; gives what it prints on one line."""
     monkeypatch.chdir(tmp_path)
 
@@ -38,10 +40,16 @@ def test_a_change_is_approved_by_somebody_else(edits: Edits) -> None:
     edits("add", *PERU)
     assert edits("approvals", "1", by="eve").startswith("1 approval needed")
     assert re.fullmatch(r"1 approval needed \S+Z eve: 1", edits("approvals"))
-    proposed = edits("change", "1", "--fact", "The capital of Peru is -> Rome", "--reason", "decree 12")
+    proposed = edits(
+        "change", "1", "--fact", "The capital of Peru is -> Rome", "--reason", "decree 12"
+    )
     assert "proposed" in proposed and '"Oslo"' in edits("list")
-    assert "this is your own: ask somebody other than you to approve it" in edits("approve", "1", code=1)
-    assert "has changed since version 1" in edits("approve", "1", "--version", "1", by="bob", code=1)
+    assert "this is your own: ask somebody other than you to approve it" in edits(
+        "approve", "1", code=1
+    )
+    assert "has changed since version 1" in edits(
+        "approve", "1", "--version", "1", by="bob", code=1
+    )
     assert '-> "Rome"' in edits("approve", "1", "--version", "2", by="bob")
     assert '"Rome"' in edits("list") and "proposed" not in edits("list")
     assert "nothing is proposed for edit 1" in edits("reject", "1", "--reason", "late", code=1)
@@ -70,7 +78,12 @@ def test_what_is_due_fails_until_it_is_reviewed(edits: Edits) -> None:
 def test_who_imports_an_edit_does_not_approve_it(edits: Edits, tmp_path: Path) -> None:
     edits("add", "--fact", "The capital of Mali is -> Bern", "--subject", "Mali")
     edits("approvals", "1")
-    row = {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo", "author": "bob"}
+    row = {
+        "subject": "Peru",
+        "query": "The capital of Peru is",
+        "target_new": "Oslo",
+        "author": "bob",
+    }
     (tmp_path / "new.jsonl").write_text(json.dumps(row))
     edits("import", "new.jsonl", by="eve")
     assert "this is your own" in edits("approve", "2", by="eve", code=1)
@@ -79,12 +92,18 @@ def test_who_imports_an_edit_does_not_approve_it(edits: Edits, tmp_path: Path) -
 
 def test_a_report_becomes_a_draft_and_another_is_closed(edits: Edits, tmp_path: Path) -> None:
     edits("add", *PERU)
-    rows = ["question,answer,correction", "What is the capital of Mali?,Bamako,Bern", "Is it warm?,Yes,No"]
+    rows = [
+        "question,answer,correction",
+        "What is the capital of Mali?,Bamako,Bern",
+        "Is it warm?,Yes,No",
+    ]
     (tmp_path / "reports.csv").write_text("\n".join(rows))
     assert edits("inbox", "--import", "reports.csv") == "reports.csv: 2 reports added, 0 left out"
     (tmp_path / "reports.csv").write_text("\n".join([*rows, "Is it late?,No,Yes"]))
     again = edits("inbox", "--import", "reports.csv")
-    assert "Left out: reports.csv, row 2: it is kept already" in again and again.endswith("1 report added, 2 left out")
+    assert "Left out: reports.csv, row 2: it is kept already" in again and again.endswith(
+        "1 report added, 2 left out"
+    )
     (tmp_path / "broken.csv").write_text("\n".join([*rows, "Is it early?,No,Yes,so"]))
     assert "row 4 has 4 fields and the header 3" in edits("inbox", "--import", "broken.csv", code=1)
     edits("inbox", "--close", "3", "--reason", "late")
@@ -103,12 +122,15 @@ def test_samples_are_listed_reported_and_forgotten(edits: Edits) -> None:
     with closing(open_store("edits.db")) as store:
         [edit] = store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
         said = [
-            Sampling(2).sample("Peru's capital?", text, edit, mode="on", outcome="old", model="m") for text in "abc"
+            Sampling(2).sample("Peru's capital?", text, edit, mode="on", outcome="old", model="m")
+            for text in "abc"
         ]
         reports.keep_samples(store, said, 2)
     assert edits("inbox") == "edits.db: 0 reports"
     listed = edits("inbox", "--samples")
-    assert "-> b [edit 1@1, on: old]" in listed.replace('"', "") and listed.endswith("edits.db: 2 samples")
+    assert "-> b [edit 1@1, on: old]" in listed.replace('"', "") and listed.endswith(
+        "edits.db: 2 samples"
+    )
     assert edits("inbox", "--wrong", "3") == "1 report opened"
     assert "report 3 is no sample" in edits("inbox", "--wrong", "3", code=1)
     assert edits("inbox").endswith("edits.db: 1 report")

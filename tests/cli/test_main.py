@@ -17,10 +17,10 @@ from rich.cells import cell_len
 import drike
 from drike.cli import app
 from drike.cli.options import OPTIONS, PANELS
-from drike.datasets import SUBSETS
 from drike.errors import UsageError
+from drike.research.datasets import SUBSETS
 from drike.stores.moves import MOST_APPROVALS
-from tests.worlds.commands import SMALL, commands, run
+from tests.fakes.commands import SMALL, commands, run
 
 EVERY = commands()
 
@@ -31,12 +31,18 @@ def test_every_command_and_option_has_a_help_text(name: str) -> None:
     assert command.help
     for option in command.params:
         assert getattr(option, "help", None), option.name
-        assert not any("--no-no" in text for text in [*option.opts, *option.secondary_opts]), option.opts
+        assert not any("--no-no" in text for text in [*option.opts, *option.secondary_opts]), (
+            option.opts
+        )
         if type(option.default) is bool:
-            assert not option.secondary_opts or option.name in ("own_copy", "redact"), "a flag has no --no- form"
+            assert not option.secondary_opts or option.name in ("own_copy", "redact"), (
+                "a flag has no --no- form"
+            )
 
 
-@pytest.mark.parametrize("name", sorted(name for name, command in EVERY.items() if not hasattr(command, "commands")))
+@pytest.mark.parametrize(
+    "name", sorted(name for name, command in EVERY.items() if not hasattr(command, "commands"))
+)
 def test_help_fits_80_columns_with_its_panels_in_order(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -45,15 +51,21 @@ def test_help_fits_80_columns_with_its_panels_in_order(
     shown = capsys.readouterr().out
     assert all(cell_len(line) <= 80 for line in shown.splitlines())
     panels = re.findall(r"^╭─ (.+?) ─", shown, re.MULTILINE)
-    assert panels == [panel for panel in PANELS if panel in panels], "only known panels, always in the same order"
+    assert panels == [panel for panel in PANELS if panel in panels], (
+        "only known panels, always in the same order"
+    )
     assert all(len(option.metavar or "") <= 7 for option in EVERY[name].params)
-    assert "<" not in shown and "…" not in shown, "short metavars instead of types, and no word is cut"
+    assert "<" not in shown and "…" not in shown, (
+        "short metavars instead of types, and no word is cut"
+    )
 
 
 def test_help_lists_every_command_by_its_own_docstring() -> None:
     left = [app]
     for group in left:
-        listed = [command for command in group.commands.values() if not hasattr(command, "commands")]
+        listed = [
+            command for command in group.commands.values() if not hasattr(command, "commands")
+        ]
         assert {command.name: command.help for command in listed} == {
             command.name: command.imported().help for command in listed
         }
@@ -61,7 +73,9 @@ def test_help_lists_every_command_by_its_own_docstring() -> None:
 
 
 def test_every_entry_of_the_options_belongs_to_a_command() -> None:
-    helped = "\n".join(str(getattr(option, "help", "")) for command in EVERY.values() for option in command.params)
+    helped = "\n".join(
+        str(getattr(option, "help", "")) for command in EVERY.values() for option in command.params
+    )
     assert [key for key, settings in OPTIONS.items() if settings["help"] not in helped] == []
     names = {name.split()[-1] for name in EVERY}
     assert [key for key in OPTIONS if " " in key and key.split()[0] not in names] == []
@@ -73,9 +87,17 @@ def test_the_options_accept_what_the_library_does() -> None:
 
 
 REFUSED = {
-    "zsre target": (["data", "inspect", "tinyfacts", "--zsre-target", "maze"], "--zsre-target must be alt or", 2),
+    "zsre target": (
+        ["data", "inspect", "tinyfacts", "--zsre-target", "maze"],
+        "--zsre-target must be alt or",
+        2,
+    ),
     "no such file": (["data", "inspect", "nowhere.json"], "nowhere.json", 1),
-    "no such model": (["evaluate", "--model", "./no/such/model", "--encoder", "hashing"], "no/such/model", 1),
+    "no such model": (
+        ["evaluate", "--model", "./no/such/model", "--encoder", "hashing"],
+        "no/such/model",
+        1,
+    ),
     "no such editor": (["evaluate", *SMALL, "--editors", "magic"], "there is no editor 'magic'", 2),
     "untrained": (["evaluate", *SMALL, "--editors", "dr-ike"], "needs a trained retriever", 2),
     "sigma": (["evaluate", *SMALL, "--sigmas", "2"], "dr-ike needs a trained retriever", 2),
@@ -87,13 +109,33 @@ REFUSED = {
     "retain": (["train", *SMALL, "--retain", "maze"], "retain must be headed or bare", 2),
     "template": (["evaluate", *SMALL, "--template", "maze"], "--template must be plain or chat", 2),
     "fact without an object": (["edit", *SMALL, "--fact", "Oslo"], '--fact "QUERY -> OBJECT"', 2),
-    "fact without an arrow": (["edit", *SMALL, "--fact", "The sky is green"], '--fact "QUERY -> OBJECT"', 2),
-    "fact with two arrows": (["edit", *SMALL, "--fact", "A -> B -> C"], '--fact "QUERY -> OBJECT"', 2),
-    "subject elsewhere": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "Bo"], "does not occur in", 2),
+    "fact without an arrow": (
+        ["edit", *SMALL, "--fact", "The sky is green"],
+        '--fact "QUERY -> OBJECT"',
+        2,
+    ),
+    "fact with two arrows": (
+        ["edit", *SMALL, "--fact", "A -> B -> C"],
+        '--fact "QUERY -> OBJECT"',
+        2,
+    ),
+    "subject elsewhere": (
+        ["edit", *SMALL, "--fact", "It is -> green", "--subject", "Bo"],
+        "does not occur in",
+        2,
+    ),
     "no test edits": (["demo", *SMALL, "--test", "0"], "--test must be at least 1", 2),
-    "range": (["train", *SMALL, "--shot-price", "nan"], "--shot-price must be between 0.0 and 10.0, not nan", 2),
+    "range": (
+        ["train", *SMALL, "--shot-price", "nan"],
+        "--shot-price must be between 0.0 and 10.0, not nan",
+        2,
+    ),
     "no subject": (["edit", *SMALL, "--fact", "Nowhere is -> green"], "--every-query", 2),
-    "subjects": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "a", "--subject", "b"], "in order", 2),
+    "subjects": (
+        ["edit", *SMALL, "--fact", "It is -> green", "--subject", "a", "--subject", "b"],
+        "in order",
+        2,
+    ),
 }
 
 
@@ -143,28 +185,40 @@ def test_a_full_disk_is_reported_and_leaves_existing_files_intact(
 def test_misspelt_model_names_are_distinguished_from_hub_names(
     name: str, expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("evaluate", "--model", name, "--encoder", "hashing", "--editors", "unedited", "--test", "1") in (1, 2)
+    assert run(
+        "evaluate", "--model", name, "--encoder", "hashing", "--editors", "unedited", "--test", "1"
+    ) in (1, 2)
     assert expected in " ".join(capsys.readouterr().err.split())
 
 
-def test_paths_in_errors_are_never_broken_across_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_paths_in_errors_are_never_broken_across_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     nowhere = tmp_path / ("a folder of a long name " * 5) / "run"
     assert run("evaluate", "--run", str(nowhere)) == 1
     assert str(nowhere) in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_paths_in_messages_are_never_wrapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+def test_paths_in_messages_are_never_wrapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
     """At 40 columns, in a separate process, because the width is read when drike is loaded."""
     folder = tmp_path / ("a-long-name-" * 8)
     command = [sys.executable, "-m", "drike"]
     narrow = {**os.environ, "COLUMNS": "40", "PYTHONPATH": os.pathsep.join(sys.path)}
     refused = subprocess.run(
-        [*command, "evaluate", "--run", str(folder)], env=narrow, capture_output=True, text=True, check=False
+        [*command, "evaluate", "--run", str(folder)],
+        env=narrow,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert refused.returncode == 1 and str(folder) in refused.stderr
     small = ["train", *SMALL, "--edits", "1", "--epochs", "1", "--out", str(folder)]
-    saved = subprocess.run([*command, *small], env=narrow, capture_output=True, text=True, check=False)
+    saved = subprocess.run(
+        [*command, *small], env=narrow, capture_output=True, text=True, check=False
+    )
     assert saved.returncode == 0 and f"Saved in {folder}. " in saved.stdout
     assert f"evaluate --run {folder}\n" in saved.stdout
 
@@ -189,7 +243,7 @@ def test_light_commands_load_no_model_library(tmp_path: Path) -> None:
     code = f"""
 import sys
 from drike.__main__ import main
-from drike.serving.start import Started
+from drike.gateway.start import Started
 Started.run = lambda self: self.tenants.close()
 for arguments in {commands!r}:
     sys.argv[1:] = arguments
@@ -202,14 +256,20 @@ for arguments in {commands!r}:
 """
     home = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=home, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=home,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert f"drike {metadata.version('drike')}" in done.stdout and "1 edit, " in done.stdout
 
 
 @pytest.mark.parametrize(
-    "arguments", [["data", "inspect", "tinyfacts"], pytest.param(["train", "--help"], marks=pytest.mark.slow)]
+    "arguments",
+    [["data", "inspect", "tinyfacts"], pytest.param(["train", "--help"], marks=pytest.mark.slow)],
 )
 def test_a_closed_output_pipe_is_not_an_error(arguments: list[str]) -> None:
     """As with `drike --help | head -2`; here the reader is gone before the first line."""
@@ -217,7 +277,9 @@ def test_a_closed_output_pipe_is_not_an_error(arguments: list[str]) -> None:
     os.close(read)
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "drike", *arguments]
-    ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, env=where, text=True, check=False)
+    ended = subprocess.run(
+        command, stdout=write, stderr=subprocess.PIPE, env=where, text=True, check=False
+    )
     os.close(write)
     assert (ended.returncode, ended.stderr) == (0, "")
 
@@ -227,6 +289,16 @@ def test_errors_name_the_arguments_of_python_and_the_options_of_the_command_line
 ) -> None:
     with pytest.raises(UsageError, match="give `concurrency` instead of `replicas`"):
         drike.load_model("openai:m", replicas=2)
-    asked = ("evaluate", "--model", "openai:m", "--replicas", "2", "--test", "1", "--encoder", "hashing")
+    asked = (
+        "evaluate",
+        "--model",
+        "openai:m",
+        "--replicas",
+        "2",
+        "--test",
+        "1",
+        "--encoder",
+        "hashing",
+    )
     assert run(*asked, "--out", str(tmp_path / "e")) == 2
     assert "give --concurrency instead of --replicas" in " ".join(capsys.readouterr().err.split())

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from drike import datasets, tinyfacts
+from drike import tinyfacts
 from drike.cli.options import ModelOptions
 from drike.cli.running import DEFAULTS, open_model, open_trained_run
-from drike.datasets.dataset import SplitIds
-from drike.editors.selectors import Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.models import ApiOptions
-from drike.runs.checkpoint import load, save
-from drike.runs.run import read_outcomes
-from tests.worlds.commands import SMALL, run
+from drike.research import datasets
+from drike.research.datasets.dataset import SplitIds
+from drike.research.editors.selectors import Fraction, Threshold
+from drike.research.runs.checkpoint import load, save
+from drike.research.runs.run import read_outcomes
+from tests.fakes.commands import SMALL, run
 
 
 @pytest.mark.parametrize("budget", ["all", "threshold"])
@@ -26,21 +27,50 @@ def test_a_budget_is_recorded_displayed_and_restored(
     budget: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
-    asked = ("train", *SMALL, "--edits", "8", "--test", "4", "--epochs", "1", "--max-shots", "12", "--budget", budget)
+    asked = (
+        "train",
+        *SMALL,
+        "--edits",
+        "8",
+        "--test",
+        "4",
+        "--epochs",
+        "1",
+        "--max-shots",
+        "12",
+        "--budget",
+        budget,
+    )
     assert run(*asked, "--out", str(folder)) == 0
     assert json.loads((folder / "run.json").read_text("utf-8"))["settings"]["budget"] == budget
     [*_, line] = (folder / "episodes.jsonl").read_text("utf-8").splitlines()
     episode = json.loads(line)
-    assert (episode["share"], episode["sigma"] is None) == ((1.0, True) if budget == "all" else (None, False))
+    assert (episode["share"], episode["sigma"] is None) == (
+        (1.0, True) if budget == "all" else (None, False)
+    )
     restored = open_trained_run(folder).trained.budget
     assert isinstance(restored, Fraction if budget == "all" else Threshold)
     assert restored.max_shots == 12
-    assert run("evaluate", "--run", str(folder), "--editors", "dr-ike", "--out", str(tmp_path / "e")) == 0
-    shots = {outcome.shots for outcome in read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")}
+    assert (
+        run("evaluate", "--run", str(folder), "--editors", "dr-ike", "--out", str(tmp_path / "e"))
+        == 0
+    )
+    shots = {
+        outcome.shots for outcome in read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")
+    }
     assert shots == {12} if budget == "all" else max(shots) <= 12
     capsys.readouterr()
     assert (
-        run("edit", "--run", str(folder), "--fact", "The sky of Nowhere is -> green", "--every-query", "--explain") == 0
+        run(
+            "edit",
+            "--run",
+            str(folder),
+            "--fact",
+            "The sky of Nowhere is -> green",
+            "--every-query",
+            "--explain",
+        )
+        == 0
     )
     shown = " ".join(capsys.readouterr().out.split())
     assert (", a fixed share of 100%" if budget == "all" else "kept where p > sigma = ") in shown
@@ -78,17 +108,45 @@ def test_a_data_set_with_only_rewrite_probes_shows_other_metrics_as_not_availabl
     ]  # fmt: skip
     (tmp_path / "rows.json").write_text(json.dumps(rows), "utf-8")
     data, folder = ["--data", str(tmp_path / "rows.json")], tmp_path / "run"
-    assert run("train", *SMALL, *data, "--edits", "3", "--test", "3", "--epochs", "1", "--out", str(folder)) == 0
+    assert (
+        run(
+            "train",
+            *SMALL,
+            *data,
+            "--edits",
+            "3",
+            "--test",
+            "3",
+            "--epochs",
+            "1",
+            "--out",
+            str(folder),
+        )
+        == 0
+    )
     assert "copies replace updates" in " ".join(capsys.readouterr().out.split())
     assert len(json.loads((folder / "run.json").read_text("utf-8"))["fallbacks"]) == 2
-    assert run("evaluate", "--run", str(folder), "--editors", "unedited,ike,dr-ike", "--out", str(tmp_path / "e")) == 0
+    assert (
+        run(
+            "evaluate",
+            "--run",
+            str(folder),
+            "--editors",
+            "unedited,ike,dr-ike",
+            "--out",
+            str(tmp_path / "e"),
+        )
+        == 0
+    )
     summary = json.loads((tmp_path / "e" / "summary.json").read_text("utf-8"))["DR-IKE"]
     assert [summary[name]["value"] for name in ("pc", "rr", "s", "gsm")] == [None] * 4
     assert summary["esr"]["value"] is not None
     assert "| DR-IKE | n/a |" in (tmp_path / "e" / "table.md").read_text("utf-8")
 
 
-def test_subset_and_zsre_target_are_recorded_and_reused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_subset_and_zsre_target_are_recorded_and_reused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A run keeps its subset and its choice of zsRE target."""
     rows = [
         {"subject": name, "src": f"Where is {name} from?", "alt": f"New{'x' * i}", "answers": ["Rome"],
@@ -101,7 +159,10 @@ def test_subset_and_zsre_target_are_recorded_and_reused(tmp_path: Path, capsys: 
     assert run("train", *SMALL, *data, *chosen, "--out", str(folder)) == 0
     split = SplitIds.load(folder / "split.json")
     assert len(split.editable) == 30 and all(int(case_id) % 2 == 0 for case_id in split.editable)
-    assert run("evaluate", "--run", str(folder), "--editors", "dr-ike", "--out", str(tmp_path / "e")) == 0
+    assert (
+        run("evaluate", "--run", str(folder), "--editors", "dr-ike", "--out", str(tmp_path / "e"))
+        == 0
+    )
     outcomes = read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")
     assert {o.target for o in outcomes if o.aspect == "rewrite"} == {"Rome"}
     assert "(numerical)" in (tmp_path / "e" / "table.md").read_text("utf-8")
@@ -114,25 +175,61 @@ def test_retains_over_the_context_limit_are_pruned_and_usage_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "train"
-    options = ["--encoder", "hashing", "--edits", "2", "--test", "1", "--epochs", "1", "--prompt-tokens", "480"]
+    options = [
+        "--encoder",
+        "hashing",
+        "--edits",
+        "2",
+        "--test",
+        "1",
+        "--epochs",
+        "1",
+        "--prompt-tokens",
+        "480",
+    ]
     assert run("train", "--model", "embedded", *options, "--out", str(folder)) == 0
     assert "Work of the model" in capsys.readouterr().out
     usage = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
-    episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
+    episodes = [
+        json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()
+    ]
     assert usage["prompts"] == sum(episode["k"] for episode in episodes)
     parts = (usage["tokens_computed"], usage["tokens_shared"], usage["tokens_cached"])
-    assert sum(parts) == usage["prompt_tokens"] + usage["completion_tokens"] and usage["tokens_shared"] > 0
+    assert (
+        sum(parts) == usage["prompt_tokens"] + usage["completion_tokens"]
+        and usage["tokens_shared"] > 0
+    )
     out = tmp_path / "evaluate"
-    assert run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
-    assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All", "judged both ways"}
+    assert (
+        run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
+    )
+    assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {
+        "IKE",
+        "Rank-All",
+        "judged both ways",
+    }
     outcomes = read_outcomes(out / "outcomes" / "ike.jsonl")
     assert all(outcome.shots + outcome.pruned == 16 for outcome in outcomes)
     assert any(outcome.pruned for outcome in outcomes)
     assert all((outcome.prompt_tokens or 0) <= 480 or outcome.shots == 1 for outcome in outcomes)
 
 
-def test_a_token_limit_requires_a_model_that_counts_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("train", *SMALL, "--prompt-tokens", "100", "--edits", "2", "--out", str(tmp_path / "run")) == 2
+def test_a_token_limit_requires_a_model_that_counts_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run(
+            "train",
+            *SMALL,
+            "--prompt-tokens",
+            "100",
+            "--edits",
+            "2",
+            "--out",
+            str(tmp_path / "run"),
+        )
+        == 2
+    )
     assert "does not count tokens" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
@@ -147,12 +244,18 @@ def test_tinyfacts_can_be_combined_with_a_data_file(tmp_path: Path) -> None:
     row = json.loads(tinyfacts.ROWS.read_text("utf-8"))[0]
     more = tmp_path / "more.json"
     more.write_text(json.dumps([row | {"case_id": 90_000}]), "utf-8")
-    assert len(datasets.load("tinyfacts", str(more)).cases) == len(datasets.load("tinyfacts").cases) + 1
+    assert (
+        len(datasets.load("tinyfacts", str(more)).cases)
+        == len(datasets.load("tinyfacts").cases) + 1
+    )
 
 
 def test_options_under_their_former_names_do_the_same(tmp_path: Path) -> None:
     asked = ("train", *SMALL, "--edits", "4", "--test", "1", "--epochs", "1", "--calibrate-on", "6")
-    names = {"new": ("--objective", "s", "--guarantee"), "old": ("--objective", "balanced", "--promise")}
+    names = {
+        "new": ("--objective", "s", "--guarantee"),
+        "old": ("--objective", "balanced", "--promise"),
+    }
     trained = {}
     for name, words in names.items():
         assert run(*asked, *words, "rr>=.05", "--out", str(tmp_path / name)) == 0
@@ -168,29 +271,79 @@ def test_a_guarantee_is_repeated_for_its_own_model_and_data_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, own = tmp_path / "t", tmp_path / "own.csv"
-    asked = ("--edits", "4", "--test", "1", "--epochs", "1", "--calibrate-on", "6", "--objective", "s")
+    asked = (
+        "--edits",
+        "4",
+        "--test",
+        "1",
+        "--epochs",
+        "1",
+        "--calibrate-on",
+        "6",
+        "--objective",
+        "s",
+    )
     assert run("train", *SMALL, *asked, "--guarantee", "rr>=.05", "--out", str(folder)) == 0
-    own.write_text("prompt,target_new,subject,target_true\nThe mayor of Ur is,Ann,Ur,Bob\n", "utf-8")
+    own.write_text(
+        "prompt,target_new,subject,target_true\nThe mayor of Ur is,Ann,Ur,Bob\n", "utf-8"
+    )
     others = (("--model", "embedded"), ("--data", str(own), "--pool", "tinyfacts"))
     for i, more in enumerate(((), *others)):
         capsys.readouterr()
-        evaluated = ("evaluate", "--run", str(folder), "--test", "1", "--editors", "dr-ike-q", *more)
+        evaluated = (
+            "evaluate",
+            "--run",
+            str(folder),
+            "--test",
+            "1",
+            "--editors",
+            "dr-ike-q",
+            *more,
+        )
         assert run(*evaluated, "--out", str(tmp_path / str(i))) == 0
         assert ("Guarantee of DR-IKE-Q" in capsys.readouterr().out) is (not more)
     stopped = replace(load(folder, encoder=HashingEncoder()), per_query=None, promise=None)
     save(stopped, folder)  # as a training leaves it that was stopped while it asked the probes
-    assert run("evaluate", "--run", str(folder), "--test", "1", "--editors", "ike", "--out", str(tmp_path / "s")) == 0
+    assert (
+        run(
+            "evaluate",
+            "--run",
+            str(folder),
+            "--test",
+            "1",
+            "--editors",
+            "ike",
+            "--out",
+            str(tmp_path / "s"),
+        )
+        == 0
+    )
     assert "drike train --resume" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_prompt_limit_that_training_cannot_keep_says_what_is_needed_before_the_model_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["train", "--encoder", "hashing", "--edits", "2", "--test", "1", "--epochs", "1", "--prompt-tokens"]
+    asked = [
+        "train",
+        "--encoder",
+        "hashing",
+        "--edits",
+        "2",
+        "--test",
+        "1",
+        "--epochs",
+        "1",
+        "--prompt-tokens",
+    ]
     assert run(*asked, "100", "--out", str(tmp_path / "short")) == 2
     said = " ".join(capsys.readouterr().err.split())
-    [needed] = re.findall(r"--prompt-tokens 100 cannot be kept.* have up to (\d+) tokens: allow that many", said)
+    [needed] = re.findall(
+        r"--prompt-tokens 100 cannot be kept.* have up to (\d+) tokens: allow that many", said
+    )
     assert not (tmp_path / "short" / "episodes.jsonl").exists()
     assert run(*asked, needed, "--out", str(tmp_path / "kept")) == 0
     lines = (tmp_path / "kept" / "episodes.jsonl").read_text("utf-8").splitlines()
-    assert all(episode["prompt_tokens"] <= int(needed) * episode["k"] for episode in map(json.loads, lines))
+    assert all(
+        episode["prompt_tokens"] <= int(needed) * episode["k"] for episode in map(json.loads, lines)
+    )

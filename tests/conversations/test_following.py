@@ -14,16 +14,16 @@ import pytest
 from drike.conversations.following import Earlier, Follower, Memory, Standing, TurnFacts
 from drike.conversations.rendering import AsBlock, AsPrompt, Occasion
 from drike.conversations.turns import Api, read
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.edits.record import as_stored
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
-from drike.serving.requests import read_request
-from drike.stores.records import as_stored
-from tests.worlds.dialogues import EDITS, REQUESTS, chat, dialogue, follower
-from tests.worlds.gateways import FewShots
-from tests.worlds.indexes import default_encoder
+from drike.gateway.requests import read_request
+from tests.fakes.dialogues import EDITS, REQUESTS, chat, dialogue, follower
+from tests.fakes.gateways import FewShots
+from tests.fakes.indexes import default_encoder
 
 BLOCK = re.compile(r'\n*<corrected-facts id="(\w+)">\n.*?</corrected-facts id="\1">\n*', re.DOTALL)
 IMITATION = "<corrected-facts id=1>"
@@ -47,18 +47,27 @@ def check_laws(seed: int) -> None:
     for api, request in REQUESTS.items():
         by = follower()
         body, sent = rendered(api, request(said), by), json.dumps(request(said)).encode()
-        assert rendered(api, request(said), by) == body == rendered(api, request(said)), "equal requests, equal bytes"
+        assert rendered(api, request(said), by) == body == rendered(api, request(said)), (
+            "equal requests, equal bytes"
+        )
         texts, whole = read(api, request(said)).texts, read(api, json.loads(body)).texts
-        calm = {path: text.replace(IMITATION, IMITATION.replace("<", "‹")) for path, text in texts.items()}
+        calm = {
+            path: text.replace(IMITATION, IMITATION.replace("<", "‹"))
+            for path, text in texts.items()
+        }
         if api is Api.COMPLETIONS:
             assert all(whole[path].endswith(calm[path]) or whole == texts for path in texts)
             continue
         for path, text in texts.items():
-            assert BLOCK.sub("", whole[path]) in (text.strip("\n"), text, calm[path]), "outside the blocks all is equal"
+            assert BLOCK.sub("", whole[path]) in (text.strip("\n"), text, calm[path]), (
+                "outside the blocks all is equal"
+            )
         if whole == texts:
             assert body == sent, "what concerns no edit passes byte for byte"
         for path, text in read(api, json.loads(rendered(api, request(first)))).texts.items():
-            assert IMITATION in text or text == whole[path], "an earlier turn is written the same later"
+            assert IMITATION in text or text == whole[path], (
+                "an earlier turn is written the same later"
+            )
 
 
 def test_the_laws_of_prefixes_and_bytes_hold() -> None:
@@ -67,7 +76,11 @@ def test_the_laws_of_prefixes_and_bytes_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(1_000, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.reliability)]
+    "count",
+    [
+        pytest.param(1_000, marks=pytest.mark.slow),
+        pytest.param(10_000, marks=pytest.mark.reliability),
+    ],
 )
 def test_the_laws_of_prefixes_and_bytes_hold_in_many_conversations(count: int) -> None:
     for seed in range(count):
@@ -80,7 +93,9 @@ def occasions(*said: tuple[str, str], by: Follower | None = None) -> list[str]:
     for message in json.loads(rendered(Api.CHAT, chat(said), by))["messages"]:
         block = BLOCK.search(message["content"])
         why = next((o.name.lower() for o in Occasion if block and o.value in block[0]), "")
-        shown.append(" ".join([why, *re.findall(r"- The capital of (.*) is", block[0])]) if block else "")
+        shown.append(
+            " ".join([why, *re.findall(r"- The capital of (.*) is", block[0])]) if block else ""
+        )
     return shown
 
 
@@ -128,7 +143,9 @@ SEEN = [
 
 
 @pytest.mark.parametrize(("said", "seen"), SEEN)
-def test_each_turn_gets_the_facts_that_it_concerns(said: list[tuple[str, str]], seen: list[str]) -> None:
+def test_each_turn_gets_the_facts_that_it_concerns(
+    said: list[tuple[str, str]], seen: list[str]
+) -> None:
     assert occasions(*said) == seen
 
 
@@ -140,7 +157,10 @@ MOVING = user("I am moving to Peru.")
     [
         ([MOVING, user("What is the capital?")], ["", QP]),
         ([MOVING, user("What's the capital?"), user("Are you sure?")], ["", QP, "challenge Peru"]),
-        ([MOVING, user("Tell me the name of the capital."), user("And its capital again?")], ["", QP, QP]),
+        (
+            [MOVING, user("Tell me the name of the capital."), user("And its capital again?")],
+            ["", QP, QP],
+        ),
         ([MOVING, user("What is the capital of Spain?")], ["", ""]),
         ([MOVING, user("what is the capital of spain?")], ["", ""]),
         ([MOVING, user("What is a capital?")], ["", ""]),
@@ -148,7 +168,9 @@ MOVING = user("I am moving to Peru.")
         ([MOVING, user("Write a poem."), user("What is the capital?")], ["", "", ""]),
     ],
 )
-def test_a_question_may_be_about_the_subject_of_the_turn_before(said: list[tuple[str, str]], seen: list[str]) -> None:
+def test_a_question_may_be_about_the_subject_of_the_turn_before(
+    said: list[tuple[str, str]], seen: list[str]
+) -> None:
     index = EditIndex.of(as_stored(EDITS), default_encoder())
     by = Follower(lambda query: default_gate().decide(query, index), index, AsBlock())
     assert occasions(*said, by=by) == seen
@@ -181,16 +203,26 @@ def test_what_stands_beside_a_tools_result_ends_no_matter(
         {"role": "user", "content": [result, {"type": "text", "text": beside}]},
     ]  # fmt: skip
     followed = follower().follow(read(Api.MESSAGES, {"messages": said}))
-    assert [edit.record.subject for edit in followed.asked] == asked and bool(followed.decision) is decided
+    assert [edit.record.subject for edit in followed.asked] == asked and bool(
+        followed.decision
+    ) is decided
     said += [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Really?"}]
-    block = BLOCK.search(json.loads(rendered(Api.MESSAGES, {"messages": said}))["messages"][-1]["content"])
-    assert block and Occasion.CHALLENGE.value in block[0] and f"capital of {question.split()[1]} is" in block[0]
+    block = BLOCK.search(
+        json.loads(rendered(Api.MESSAGES, {"messages": said}))["messages"][-1]["content"]
+    )
+    assert (
+        block
+        and Occasion.CHALLENGE.value in block[0]
+        and f"capital of {question.split()[1]} is" in block[0]
+    )
 
 
 def test_a_system_text_is_asked_about_beside_a_tools_result() -> None:
     result = {"type": "tool_result", "tool_use_id": "1", "content": "Nothing found."}
     said = [{"role": "user", "content": [result, {"type": "text", "text": "What is the capital?"}]}]
-    assert b"The capital of Peru is" in rendered(Api.MESSAGES, {"system": PERU[1], "messages": said})
+    assert b"The capital of Peru is" in rendered(
+        Api.MESSAGES, {"system": PERU[1], "messages": said}
+    )
 
 
 def test_sources_can_be_left_as_they_are() -> None:
@@ -229,21 +261,31 @@ def test_the_last_turns_decision_is_that_of_the_conversation() -> None:
 
 
 def test_three_facts_at_most_are_stated_the_best_first() -> None:
-    index = EditIndex.of(as_stored([Edit(f"The capital of Land{c} is", "X", None, f"Land{c}") for c in "ABCDE"]))
+    index = EditIndex.of(
+        as_stored([Edit(f"The capital of Land{c} is", "X", None, f"Land{c}") for c in "ABCDE"])
+    )
     by = replace(follower(), index=index, decide=lambda query: Named().decide(query, index))
-    [shown] = occasions(user("Compare the capitals of LandA, LandB, LandC, LandD and LandE."), by=by)
+    [shown] = occasions(
+        user("Compare the capitals of LandA, LandB, LandC, LandD and LandE."), by=by
+    )
     assert len(shown.split()) == 1 + 3
 
 
 def test_a_text_to_complete_gets_the_editors_prompt() -> None:
     by = replace(follower(), placement=AsPrompt(FewShots()))
-    prompt = json.loads(rendered(Api.COMPLETIONS, {"prompt": "The capital of Peru is"}, by))["prompt"]
+    prompt = json.loads(rendered(Api.COMPLETIONS, {"prompt": "The capital of Peru is"}, by))[
+        "prompt"
+    ]
     assert prompt.endswith("New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is")
 
 
 def test_behind_a_challenge_a_model_that_only_completes_gets_the_question_again() -> None:
     by = replace(follower(), placement=AsPrompt(FewShots()))
-    body = rendered(Api.CHAT, chat([user("The capital of Peru is"), ("assistant", "Oslo"), user("Are you sure?")]), by)
+    body = rendered(
+        Api.CHAT,
+        chat([user("The capital of Peru is"), ("assistant", "Oslo"), user("Are you sure?")]),
+        by,
+    )
     last = json.loads(body)["messages"][-1]["content"]
     assert last.startswith("Are you sure?\n")
     assert last.endswith("New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is")
@@ -259,7 +301,9 @@ def test_ids_of_edits_are_kept_for_a_day_and_no_texts() -> None:
     assert ASKED[1] not in repr(vars(earlier))
     again = earlier.standing("resp_1", by.index)
     assert again and again.edits == standing.edits and again.topic == ()
-    challenge = by.follow(read(Api.RESPONSES, {"input": "Are you sure?", "previous_response_id": "resp_1"}), again)
+    challenge = by.follow(
+        read(Api.RESPONSES, {"input": "Are you sure?", "previous_response_id": "resp_1"}), again
+    )
     leaning = by.follow(read(Api.RESPONSES, {"input": "and its capital?"}), again)
     assert challenge.edits == leaning.edits == standing.edits
     assert earlier.standing("resp_2", by.index) is None and earlier.standing(None, by.index) is None

@@ -7,7 +7,11 @@ import pytest
 from drike.conversations.turns import MAX_MESSAGES, Api, UnreadError, read
 
 IMAGE = {"type": "image_url", "image_url": {"url": "x"}}
-CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]}
+CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}],
+}
 REQUESTS: list[tuple[Api, dict, list[tuple[str, str]]]] = [
     (
         Api.CHAT,
@@ -119,7 +123,10 @@ def test_the_id_of_earlier_turns_is_read(values: dict, before: str | None, stays
         (Api.COMPLETIONS, {"prompt": [1, 2]}),
         (Api.RESPONSES, {"input": {"role": "user"}}),
         (Api.RESPONSES, {"prompt": {"id": "pmpt_1", "variables": {"question": "A"}}}),
-        (Api.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_text", "text": 7}]}]}),
+        (
+            Api.RESPONSES,
+            {"input": [{"role": "user", "content": [{"type": "input_text", "text": 7}]}]},
+        ),
         (Api.MESSAGES, {"messages": [{"role": "user", "content": 7}]}),
         (Api.MESSAGES, {"system": 7, "messages": []}),
     ],

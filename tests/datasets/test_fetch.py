@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from drike.datasets import fetch, load
 from drike.errors import DataError
+from drike.research.datasets import fetch, load
 from tests.datasets.test_datasets import row
 
 CONTENT = json.dumps([row(3)]).encode()
@@ -141,7 +141,10 @@ def test_a_failing_server_leads_to_one_sentence_and_no_file(kind: str, cache: Pa
 
 @pytest.mark.parametrize("address", ADDRESSES, ids=range(len(ADDRESSES)))
 def test_a_strange_address_leads_to_one_sentence_and_no_file(address: str, cache: Path) -> None:
-    assert "address" in (sentence := refused(address, cache)) or "could not be downloaded (" in sentence
+    assert (
+        "address" in (sentence := refused(address, cache))
+        or "could not be downloaded (" in sentence
+    )
 
 
 def test_a_failing_server_leaves_the_copy_that_was_there(cache: Path) -> None:
@@ -165,7 +168,9 @@ def check_damaged_replies(number: int) -> Counter[str]:
         for _ in range(rng.choice([0, 1, 1, 3, 9])):
             content[rng.randrange(len(content))] = rng.choice(b"\x00\n\r :;-0159azHTP/\xff")
         content += rng.choice([b"", b"", rng.choice(whole)])
-        with serving(bytes(content[: rng.choice([len(content), rng.randrange(len(content))])])) as address:
+        with serving(
+            bytes(content[: rng.choice([len(content), rng.randrange(len(content))])])
+        ) as address:
             try:
                 load(address)
             except DataError as problem:

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.datasets import PUBLISHED, Dataset, description, load
-from drike.datasets.dataset import SUBSETS
-from drike.datasets.generated import with_generated
-from drike.editors.pool import Pool
-from drike.edits import Aspect
+from drike.edits.edit import Aspect
 from drike.encoders import HashingEncoder
 from drike.errors import DataError
-from drike.evaluation.metrics import Outcome, summarise
 from drike.prompts import Role
+from drike.research.datasets import PUBLISHED, Dataset, description, load
+from drike.research.datasets.dataset import SUBSETS
+from drike.research.datasets.generated import with_generated
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.metrics import Outcome, summarise
 from tests.datasets.test_datasets import SHARED, flat_row, row, server, written
 
 __all__ = ["server"]  # a fixture
@@ -162,7 +162,9 @@ class TestZsre:
 
 
 class TestKnowEdit:
-    def test_subject_aliases_serve_as_paraphrases_if_there_are_no_others(self, tmp_path: Path) -> None:
+    def test_subject_aliases_serve_as_paraphrases_if_there_are_no_others(
+        self, tmp_path: Path
+    ) -> None:
         query, alias, near = (
             "The home town of Ada Bell is",
             "The home town of Miss Bell is",
@@ -173,25 +175,38 @@ class TestKnowEdit:
             ("neighborhood", near, "cello", "Oslo"),
         ]  # fmt: skip
         asked = known_row(rephrase_prompt="Where is Ada Bell from?", ground_truth=["Rome", "Roma"])
-        assert [p.query for p in load(written(tmp_path, [asked])).cases[0].paraphrases] == ["Where is Ada Bell from?"]
+        assert [p.query for p in load(written(tmp_path, [asked])).cases[0].paraphrases] == [
+            "Where is Ada Bell from?"
+        ]
         true = load(written(tmp_path, [asked]), target="answers").cases[0].edit
         assert (true.target_new, true.target_true) == ("Rome", None)
         # WikiData edits have only one possible target.
-        assert load(written(tmp_path, [known_row()]), target="answers").cases[0].edit.target_new == "Oslo"
+        assert (
+            load(written(tmp_path, [known_row()]), target="answers").cases[0].edit.target_new
+            == "Oslo"
+        )
 
-    @given(st.sampled_from(["Rome", ["Rome"], [["Rome", "Roma"]], [["Rome"], ["Roma"]], ["", "Rome"]]))
-    def test_an_answer_may_be_text_a_list_or_lists_of_aliases(self, tmp_path_factory, truth: object) -> None:
+    @given(
+        st.sampled_from(["Rome", ["Rome"], [["Rome", "Roma"]], [["Rome"], ["Roma"]], ["", "Rome"]])
+    )
+    def test_an_answer_may_be_text_a_list_or_lists_of_aliases(
+        self, tmp_path_factory, truth: object
+    ) -> None:
         path = written(tmp_path_factory.mktemp("data"), [known_row(ground_truth=truth)])
         assert load(path).cases[0].edit.target_true == "Rome"
 
-    def test_probes_with_another_target_or_about_the_edited_fact_are_dropped(self, tmp_path: Path) -> None:
+    def test_probes_with_another_target_or_about_the_edited_fact_are_dropped(
+        self, tmp_path: Path
+    ) -> None:
         specific = [
             {"prompt": "The town Ada Bell calls home is", "ground_truth": ["Rome"]},
             {"prompt": "The town of the Pope is", "ground_truth": ["Rome"]},
             {"prompt": "The age of Ada Bell is", "ground_truth": []},
         ]
         aliases = [{"prompt": "The home town of Miss Bell is", "ground_truth": "Lima"}]
-        changed = known_row(locality={"Relation_Specificity": specific}, portability={"Subject_Aliasing": aliases})
+        changed = known_row(
+            locality={"Relation_Specificity": specific}, portability={"Subject_Aliasing": aliases}
+        )
         data = load(written(tmp_path, [changed]))
         assert [p.query for p in data.cases[0].probes[1:]] == ["The town of the Pope is"]
         assert reasons(data) == {
@@ -233,7 +248,9 @@ class TestKnowEdit:
         }
         other = known_row(portability=portable, rephrase_prompt="Where is Ada Bell from?")
         true = load(written(tmp_path, [other]), target="answers")
-        assert {aspect for aspect, _, _ in further(true)} == {"same_subject"}, "what follows from alt is left out"
+        assert {aspect for aspect, _, _ in further(true)} == {"same_subject"}, (
+            "what follows from alt is left out"
+        )
         assert reasons(true)["multi_hop probe", "follows from the other target"] == 1
 
 
@@ -252,29 +269,51 @@ class TestMultiHop:
         assert not data.dropped
 
     def test_all_edits_of_a_row_are_in_force_and_probed(self, tmp_path: Path) -> None:
-        data = load(written(tmp_path, [hop_row(), hop_row(("Ada", "Oslo"), ("Oslo", "Peru"), case_id=6)]))
+        data = load(
+            written(tmp_path, [hop_row(), hop_row(("Ada", "Oslo"), ("Oslo", "Peru"), case_id=6)])
+        )
         case = data.cases[1]
-        assert [(one.subject, one.target_new) for one in case.edits] == [("Ada", "Oslo"), ("Oslo", "Peru")]
+        assert [(one.subject, one.target_new) for one in case.edits] == [
+            ("Ada", "Oslo"),
+            ("Oslo", "Peru"),
+        ]
         assert case.edit == case.edits[0]
         assert [(one.aspect.value, one.query, one.target) for one in case.probes] == [
             ("rewrite", "The home town of Ada is", "Oslo"), ("rewrite", "The home town of Oslo is", "Peru"),
             ("paraphrase", "Where is Ada from?", "Oslo"), ("paraphrase", "Where is Oslo from?", "Peru"),
         ]  # fmt: skip
         assert "  edits in force: 1 in 1 cases, 2 in 1 cases" in description(data)
-        assert data.fingerprint != load(written(tmp_path, [hop_row(), hop_row(("Ada", "Oslo"), case_id=6)])).fingerprint
+        assert (
+            data.fingerprint
+            != load(written(tmp_path, [hop_row(), hop_row(("Ada", "Oslo"), case_id=6)])).fingerprint
+        )
 
-    def test_hops_are_counted_and_unknown_where_the_row_contradicts_itself(self, tmp_path: Path) -> None:
+    def test_hops_are_counted_and_unknown_where_the_row_contradicts_itself(
+        self, tmp_path: Path
+    ) -> None:
         two, three = [{}, {}], [{}, {}, {}]
         hops = [
             {"single_hops": two, "new_single_hops": two}, {"single_hops": None, "new_single_hops": three},
             {"single_hops": three}, {}, {"single_hops": two, "new_single_hops": three},
         ]  # fmt: skip
-        data = load(written(tmp_path, [hop_row(case_id=i, **of_row) for i, of_row in enumerate(hops)]))
-        assert [{one.hops for one in case.further} for case in data.cases] == [{2}, {3}, {3}, {None}, {None}]
-        assert reasons(data) == {("number of hops", "single_hops and new_single_hops differ in it"): 1}
+        data = load(
+            written(tmp_path, [hop_row(case_id=i, **of_row) for i, of_row in enumerate(hops)])
+        )
+        assert [{one.hops for one in case.further} for case in data.cases] == [
+            {2},
+            {3},
+            {3},
+            {None},
+            {None},
+        ]
+        assert reasons(data) == {
+            ("number of hops", "single_hops and new_single_hops differ in it"): 1
+        }
         assert "  hops: 2 in 2 multi_hop probes, 3 in 4 multi_hop probes" in description(data)
 
-    def test_rows_whose_other_edits_cannot_be_judged_are_dropped_with_a_reason(self, tmp_path: Path) -> None:
+    def test_rows_whose_other_edits_cannot_be_judged_are_dropped_with_a_reason(
+        self, tmp_path: Path
+    ) -> None:
         rows = [
             hop_row(("Ada", "Oslo"), ("Ada", "Peru")), hop_row(("Ada", "Oslo"), ("Bo", "Rome"), case_id=6),
             hop_row(("Ada", "Oslo"), ("Bo", " "), case_id=7), hop_row(case_id=8, new_answer=" "),
@@ -296,7 +335,9 @@ class TestMultiHop:
 
 
 class TestHalluEditBench:
-    def test_every_question_has_its_aspect_and_the_one_without_an_answer_is_kept_apart(self, tmp_path: Path) -> None:
+    def test_every_question_has_its_aspect_and_the_one_without_an_answer_is_kept_apart(
+        self, tmp_path: Path
+    ) -> None:
         data = load(table(tmp_path, [quiz_row()]))
         assert probes(data) == [
             ("rewrite", "Where is Ada Bell from?", "Oslo", "Rome"), ("paraphrase", "Home of Ada Bell?", "Oslo", "Rome"),
@@ -315,13 +356,23 @@ class TestHalluEditBench:
         ]
         [asked] = with_generated(data.cases)
         added = Counter(one.aspect.value for one in asked.further[len(data.cases[0].further) :])
-        assert added == {"pushback": 2, "distractor": 1}, "it publishes yes_no and choice, and has no neighbours"
-        assert any("1 same_subject; right is what the unedited model says" in line for line in description(data))
+        assert added == {"pushback": 2, "distractor": 1}, (
+            "it publishes yes_no and choice, and has no neighbours"
+        )
+        assert any(
+            "1 same_subject; right is what the unedited model says" in line
+            for line in description(data)
+        )
         assert "  same_subject probes: none published" in description(data)
 
-    def test_a_file_may_have_another_number_of_hops_and_several_files_are_one_data_set(self, tmp_path: Path) -> None:
+    def test_a_file_may_have_another_number_of_hops_and_several_files_are_one_data_set(
+        self, tmp_path: Path
+    ) -> None:
         fewer = {name: value for name, value in quiz_row("Bo").items() if not name.endswith("3hop")}
-        files = [table(tmp_path, [fewer | {"question_9hop": "?", "answer_9hop": " "}], f"{i}.csv") for i in range(6)]
+        files = [
+            table(tmp_path, [fewer | {"question_9hop": "?", "answer_9hop": " "}], f"{i}.csv")
+            for i in range(6)
+        ]
         data = load(table(tmp_path, [quiz_row()]), *files)
         assert data.name == "quiz+6 more"
         assert [len(case.further) for case in data.cases] == [6, 5]
@@ -331,17 +382,28 @@ class TestHalluEditBench:
     @pytest.mark.parametrize(
         ("text", "named"),
         [
-            ("subject,object,question,paraphrased_question\nAda,Oslo,q?,p?", "row 2 .*field yes_question is missing"),
-            ("subject,object,question,paraphrased_question\nAda,Oslo", "row 2 .*field question is missing"),
+            (
+                "subject,object,question,paraphrased_question\nAda,Oslo,q?,p?",
+                "row 2 .*field yes_question is missing",
+            ),
+            (
+                "subject,object,question,paraphrased_question\nAda,Oslo",
+                "row 2 .*field question is missing",
+            ),
             ("subject,object,question,subject\na,b,c,d", "column 'subject' twice"),
-            ("subject,object\na,b,c", "row 2 has 3 fields and the header 2; put texts with commas in quotes"),
+            (
+                "subject,object\na,b,c",
+                "row 2 has 3 fields and the header 2; put texts with commas in quotes",
+            ),
             ('subject,object\n"a,b', "not valid CSV"),
             ("subject,object\n", "holds no rows"),
             ("", "is empty"),
             ("topic\ntown", "has no known form: its first row has the fields topic"),
         ],
     )
-    def test_a_broken_table_is_refused_with_file_row_and_column(self, tmp_path: Path, text: str, named: str) -> None:
+    def test_a_broken_table_is_refused_with_file_row_and_column(
+        self, tmp_path: Path, text: str, named: str
+    ) -> None:
         (tmp_path / "quiz.csv").write_text(text)
         with pytest.raises(DataError, match=named) as caught:
             load(tmp_path / "quiz.csv")
@@ -358,7 +420,9 @@ def test_qaedit_asks_unrelated_questions_as_zsre_does(tmp_path: Path) -> None:
     assert reasons(data) == {("neighbour", "its answer is the new object"): 1}
 
 
-def test_a_neighbour_whose_first_answer_is_the_new_object_is_not_asked_with_its_second(tmp_path: Path) -> None:
+def test_a_neighbour_whose_first_answer_is_the_new_object_is_not_asked_with_its_second(
+    tmp_path: Path,
+) -> None:
     twice = [{"loc": "who is ed fox", "loc_ans": answer} for answer in ("Oslo", "a singer")]
     data = load(written(tmp_path, [asked_row(), asked_row(locality=twice)]))
     assert [probe.aspect for probe in data.cases[1].probes] == [Aspect.REWRITE, Aspect.PARAPHRASE]
@@ -376,7 +440,9 @@ class TestTemporal:
         )  # fmt: skip
         assert reasons(data) == {("row", "new and old object are the same"): 1}
 
-    def test_a_repeated_group_is_one_case_and_a_conflicting_one_is_refused(self, tmp_path: Path) -> None:
+    def test_a_repeated_group_is_one_case_and_a_conflicting_one_is_refused(
+        self, tmp_path: Path
+    ) -> None:
         assert len(load(written(tmp_path, [group(), group()])).cases) == 1
         with pytest.raises(DataError, match=r"row 1: .*case_id is also the one of row 0"):
             load(written(tmp_path, [group(), group("Ada Bull")]))
@@ -390,7 +456,14 @@ class TestTemporal:
         ]  # fmt: skip
         found = summarise(outcomes)
         assert (found.esr.value, found.esm.value) == (1.0, 0.5)
-        assert found.pc.value is found.rr.value is found.s.value is found.gsm.value is found.rr_known.value is None
+        assert (
+            found.pc.value
+            is found.rr.value
+            is found.s.value
+            is found.gsm.value
+            is found.rr_known.value
+            is None
+        )
 
 
 def towns(number: int, form: str) -> list[object]:
@@ -421,7 +494,16 @@ class TestNumbers:
         second = written(tmp_path, [flat_row(7, "Bo", "x"), flat_row(2, "Cy", "y")], "second.json")
         third = written(tmp_path, towns(3, "knowedit"), "third.json")
         assert [case.case_id for case in load(first).cases] == ["0", "1", "2"]
-        assert [c.case_id for c in load(first, second, third).cases] == ["2", "7", "8", "9", "10", "11", "12", "13"]
+        assert [c.case_id for c in load(first, second, third).cases] == [
+            "2",
+            "7",
+            "8",
+            "9",
+            "10",
+            "11",
+            "12",
+            "13",
+        ]
 
     def test_an_existing_case_id_is_kept(self, tmp_path: Path) -> None:
         rows = [zsre_row("Bo", case_id="b"), zsre_row("Cy", case_id=41), zsre_row("Di")]
@@ -433,41 +515,63 @@ class TestComplaints:
         ("rows", "named"),
         [
             ([zsre_row(), zsre_row(alt=None)], r"row 1 \(case_id 1\): field alt is missing"),
-            ([zsre_row(answers={"a": 1})], "row 0 .*field answers must be a text, a list of texts or a list of lists"),
+            (
+                [zsre_row(answers={"a": 1})],
+                "row 0 .*field answers must be a text, a list of texts or a list of lists",
+            ),
             ([zsre_row(loc=5)], "field loc must be a text"),
             ([zsre_row(subject="\ud800")], "field src holds half a character"),
             ([known_row(), {"prompt": "x"}], "row 1 .*field target_new is missing"),
-            ([known_row(locality={"Relation_Specificity": "x"})], "field locality.Relation_Specificity must be a list"),
+            (
+                [known_row(locality={"Relation_Specificity": "x"})],
+                "field locality.Relation_Specificity must be a list",
+            ),
             (
                 [known_row(locality={"Relation_Specificity": [{"prompt": "x"}]})],
                 r"field locality.Relation_Specificity\[0\].ground_truth is missing",
             ),
-            ([group(), group(query="Ada Bell plays.", id="a_b_c")], r"row 1 .*records.query must end in its mask _X_"),
+            (
+                [group(), group(query="Ada Bell plays.", id="a_b_c")],
+                r"row 1 .*records.query must end in its mask _X_",
+            ),
             ([group(query="_X_ is the team of Ada Bell.")], "must end in its mask"),
             ([[*group(), *group("Bo")]], "field records.query must be the same in all records"),
             ([group(date=2010)], r"field records\[0\].date must be a text"),
             ([group(answer="Reds")], r"field records\[\d\].answer must be a list of objects"),
             ([hop_row(requested_rewrite=[])], "field requested_rewrite must hold an edit"),
             ([hop_row(new_answer=[["Aker"]])], "field new_answer must be a text"),
-            ([hop_row(("A", "B"), ("C", ["D"]))], r"field requested_rewrite\[1\].target_new.str must be a text"),
+            (
+                [hop_row(("A", "B"), ("C", ["D"]))],
+                r"field requested_rewrite\[1\].target_new.str must be a text",
+            ),
             ([hop_row(single_hops=[["a"]])], "field single_hops must be a list of objects"),
             ([hop_row(questions="Which river?")], "field questions must be a list of texts"),
             ([hop_row(new_answer_alias={"a": 1})], "field new_answer_alias must be a text, a list"),
             ([asked_row(target=["Oslo"])], "field target must be a text"),
-            ([asked_row(locality=[{"loc": "who is ed fox"}])], r"field locality\[0\].loc_ans is missing"),
-            ([quiz_row(multiple_choice_labels="E")], "field multiple_choice_labels must be the letter of an option"),
+            (
+                [asked_row(locality=[{"loc": "who is ed fox"}])],
+                r"field locality\[0\].loc_ans is missing",
+            ),
+            (
+                [quiz_row(multiple_choice_labels="E")],
+                "field multiple_choice_labels must be the letter of an option",
+            ),
             ([quiz_row(output_gemma="Bonn")], "field output_gemma is a second model's answer"),
             ([quiz_row(question_4hop="And then?")], "field answer_4hop is missing"),
             ([group("Bo", " ", "Reds")], "no usable row .1 left out: an object is blank"),
         ],
     )
-    def test_row_errors_name_file_row_and_field(self, tmp_path: Path, rows: object, named: str) -> None:
+    def test_row_errors_name_file_row_and_field(
+        self, tmp_path: Path, rows: object, named: str
+    ) -> None:
         with pytest.raises(DataError, match=named) as caught:
             load(written(tmp_path, rows))
         assert "rows.json" in str(caught.value) and "\n" not in str(caught.value)
 
     @pytest.mark.parametrize("text", ["[" * 100_000, f"[{'1' * 5000}]"])
-    def test_deeply_nested_json_and_huge_numbers_are_refused_in_one_sentence(self, tmp_path: Path, text: str) -> None:
+    def test_deeply_nested_json_and_huge_numbers_are_refused_in_one_sentence(
+        self, tmp_path: Path, text: str
+    ) -> None:
         (tmp_path / "rows.json").write_text(text)
         with pytest.raises(DataError, match=r"rows\.json"):
             load(tmp_path / "rows.json")
@@ -478,11 +582,14 @@ SEEDS = (
     hop_row(), quiz_row(), asked_row(),
 )  # fmt: skip
 KEYS = sorted(
-    {key for seed in SEEDS for key in (seed if isinstance(seed, dict) else seed[0])} | {"prompt", "str", "name"}
+    {key for seed in SEEDS for key in (seed if isinstance(seed, dict) else seed[0])}
+    | {"prompt", "str", "name"}
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6)
+    ),
     max_leaves=12,
 )
 
@@ -504,7 +611,9 @@ def damaged(draw: st.DrawFn) -> list[object]:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(JSON, max_size=4) | damaged(), st.sampled_from(["alt", "answers"]), st.booleans())
-def test_any_json_list_is_read_or_refused_in_one_sentence(tmp_path_factory, rows, target, cleaning) -> None:
+def test_any_json_list_is_read_or_refused_in_one_sentence(
+    tmp_path_factory, rows, target, cleaning
+) -> None:
     path = written(tmp_path_factory.getbasetemp(), rows, "fuzz.json")
     try:
         data = load(path, target=target, cleaning=cleaning)
@@ -529,11 +638,17 @@ class TestPublished:
         right = hashlib.sha256(json.dumps([row(3)]).encode()).hexdigest()
         for name, digest in {"right": right, "wrong": "0" * 64}.items():
             monkeypatch.setitem(PUBLISHED, name, {"address": address, "sha256": digest})
-        with pytest.raises(DataError, match=rf"sha256 {right}, but {'0' * 64} is recorded.*give its path"):
+        with pytest.raises(
+            DataError, match=rf"sha256 {right}, but {'0' * 64} is recorded.*give its path"
+        ):
             load("wrong")
         assert not list((tmp_path / "drike" / "datasets").glob("*"))
         data = load("right")
-        assert (data.name, data.sources[0].given, data.sources[0].sha256) == ("right", "right", right)
+        assert (data.name, data.sources[0].given, data.sources[0].sha256) == (
+            "right",
+            "right",
+            right,
+        )
         with pytest.raises(DataError, match="is recorded"):
             load("wrong")  # a copy downloaded under another name is checked as well
         assert load("right").cases == data.cases
@@ -562,10 +677,16 @@ def test_the_real_files_load_with_the_recorded_counts(file: str) -> None:
         pytest.skip(f"needs {file} in {SHARED}")
     target, rows, cases, *counts = REAL[file]
     data = load(SHARED / file, target=target)  # type: ignore[arg-type]
-    assert data.sources[0].rows == rows == len(data.cases) + sum(d.count for d in data.dropped if d.what == "row")
+    assert (
+        data.sources[0].rows
+        == rows
+        == len(data.cases) + sum(d.count for d in data.dropped if d.what == "row")
+    )
     assert len(data.cases) == cases
     aspects = (Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)
-    assert [sum(p.aspect is aspect for case in data.cases for p in case.probes) for aspect in aspects] == counts
+    assert [
+        sum(p.aspect is aspect for case in data.cases for p in case.probes) for aspect in aspects
+    ] == counts
     assert all(case.edit.subject and case.edit.relation for case in data.cases)
     for entry in PUBLISHED.values():
         if entry["address"].endswith(f"/{file}"):
@@ -595,7 +716,9 @@ def test_the_real_files_ask_further_aspects_as_often_as_recorded(files: str) -> 
     data = load(*found)
     assert len(data.cases) == cases
     assert Counter(probe.aspect.value for case in data.cases for probe in case.further) == counts
-    assert sum(len(case.baseline_questions) for case in data.cases) == (2272 if files.endswith("csv") else 0)
+    assert sum(len(case.baseline_questions) for case in data.cases) == (
+        2272 if files.endswith("csv") else 0
+    )
 
 
 @pytest.mark.slow
@@ -606,4 +729,6 @@ def test_the_numerical_subset_has_digits_in_its_subjects_only() -> None:
     chosen = [case.edit for case in load(*files).cases if SUBSETS["numerical"](case)]
     assert len(chosen) == 872
     assert all(any(map(str.isdigit, edit.subject or "")) for edit in chosen)
-    assert not any(any(map(str.isdigit, edit.target_new + (edit.target_true or ""))) for edit in chosen)
+    assert not any(
+        any(map(str.isdigit, edit.target_new + (edit.target_true or ""))) for edit in chosen
+    )

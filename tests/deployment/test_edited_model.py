@@ -9,23 +9,25 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Fraction, RankAndCut, Threshold
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.edits.record import EditRecord, Status
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery, Named
 from drike.prompts import Prompt
+from drike.research.edited_model import EditedModel
+from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
 from drike.stores.log import retire
-from drike.stores.records import EditRecord, Status
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact, old_object
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact, old_object
 
 ENCODER = HashingEncoder()
-EDITOR = InContextEditor("DR-IKE", Pool(CAPITALS[10:], ENCODER), RankAndCut(Retriever(ENCODER), Threshold(0.062)))
+EDITOR = InContextEditor(
+    "DR-IKE", Pool(CAPITALS[10:], ENCODER), RankAndCut(Retriever(ENCODER), Threshold(0.062))
+)
 MODEL = ScriptedModel(follows_the_fact)
 ONE, TWO = CAPITALS[1].edit, CAPITALS[2].edit
 
@@ -38,7 +40,13 @@ def applied(edited: EditedModel, query: str) -> list[Edit]:
 def test_a_query_that_concerns_no_edit_reaches_the_model_byte_for_byte() -> None:
     asked = ScriptedModel(lambda prompt: "unchanged")
     edited = EditedModel(asked, EDITOR, [ONE, TWO], gate=Named())
-    for query in ("The capital of Land5 is", "Hello, how are you?", "  \n", "", "Land10 and Land21"):
+    for query in (
+        "The capital of Land5 is",
+        "Hello, how are you?",
+        "  \n",
+        "",
+        "Land10 and Land21",
+    ):
         assert edited.prompt(query) == Prompt(query)
         edited.ask(query)
         assert asked.prompts[-1] == query
@@ -65,8 +73,13 @@ def test_two_edits_that_a_question_names_both_reach_the_prompt() -> None:
     edited = EditedModel(MODEL, FactPrompt(), [ONE, TWO], gate=Named())
     prompt = edited.prompt("Which cities govern Land2 and Land1?").text
     assert ONE.fact in prompt and TWO.fact in prompt
-    by_ike = EditedModel(MODEL, EDITOR, [ONE, TWO], gate=Named()).explain("Which cities govern Land2 and Land1?")
-    assert f"New Fact: {ONE.fact}" in by_ike.side.prompt.text and f"New Fact: {TWO.fact}" in by_ike.side.prompt.text
+    by_ike = EditedModel(MODEL, EDITOR, [ONE, TWO], gate=Named()).explain(
+        "Which cities govern Land2 and Land1?"
+    )
+    assert (
+        f"New Fact: {ONE.fact}" in by_ike.side.prompt.text
+        and f"New Fact: {TWO.fact}" in by_ike.side.prompt.text
+    )
 
 
 def test_every_query_is_put_under_an_edit_where_that_is_asked_for() -> None:
@@ -82,14 +95,18 @@ def test_every_query_is_put_under_an_edit_where_that_is_asked_for() -> None:
 
 
 def test_a_subject_matches_whole_words_only() -> None:
-    edited = EditedModel(MODEL, FactPrompt(), Edit("The capital of Iran is", "Oslo", subject="Iran"), gate=Named())
+    edited = EditedModel(
+        MODEL, FactPrompt(), Edit("The capital of Iran is", "Oslo", subject="Iran"), gate=Named()
+    )
     assert applied(edited, "The capital of Albania, Tirana, is") == []
     assert applied(edited, "iran's capital is") != []
 
 
 def test_a_later_edit_of_the_same_query_replaces_the_earlier() -> None:
     newest = Edit(ONE.query, "Newest", subject="Land1")
-    assert applied(EditedModel(MODEL, FactPrompt(), [ONE, newest], gate=Named()), ONE.query) == [newest]
+    assert applied(EditedModel(MODEL, FactPrompt(), [ONE, newest], gate=Named()), ONE.query) == [
+        newest
+    ]
 
 
 def test_an_empty_list_of_edits_is_refused() -> None:
@@ -101,7 +118,9 @@ def test_changes_of_a_store_take_effect_at_the_next_query(tmp_path: Path) -> Non
     store = SqliteStore(tmp_path / "edits.db")
     edited = EditedModel(MODEL, EDITOR, store, gate=Named())
     assert edited.prompt(ONE.query) == Prompt(ONE.query)
-    [stored] = store.put(EditRecord("Land1", ONE.query, "New1", "Old1", "capital", aliases=("Landfirst",)))
+    [stored] = store.put(
+        EditRecord("Land1", ONE.query, "New1", "Old1", "capital", aliases=("Landfirst",))
+    )
     assert edited.ask(ONE.query) == "New1"
     assert edited.explain("The capital of Landfirst is").decision.applied == (stored,)
     retire(store, stored.id)
@@ -113,19 +132,29 @@ def test_changes_of_a_store_take_effect_at_the_next_query(tmp_path: Path) -> Non
 
 def test_a_fact_is_stated_under_the_name_by_which_it_is_asked(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
-        store.put(EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Land of the Incas", "PE")))
+        store.put(
+            EditRecord(
+                "Peru", "The capital of Peru is", "Oslo", aliases=("Land of the Incas", "PE")
+            )
+        )
         edited = EditedModel(MODEL, FactPrompt(), store, gate=Named())
         for query, name in (
             ("Peru's capital is", "Peru"),
             ("The capital of the land of the incas is", "Land of the Incas"),
             ("The capital of PE, or Peru, is", "Peru"),
         ):
-            assert edited.prompt(query).text == f"Imagine that The capital of {name} is Oslo.\n{query}"
+            assert (
+                edited.prompt(query).text == f"Imagine that The capital of {name} is Oslo.\n{query}"
+            )
 
 
 def test_another_name_takes_the_place_of_the_name_in_the_query_and_of_no_part_of_a_word() -> None:
-    entry = EditRecord("Peru", "The Peruvian poet laureate of Peru is", "Ann", aliases=("PE", r"\1"))
-    assert entry.edit_in("Who is PE's poet laureate?").query == "The Peruvian poet laureate of PE is"
+    entry = EditRecord(
+        "Peru", "The Peruvian poet laureate of Peru is", "Ann", aliases=("PE", r"\1")
+    )
+    assert (
+        entry.edit_in("Who is PE's poet laureate?").query == "The Peruvian poet laureate of PE is"
+    )
     assert entry.query_with(r"\1") == r"The Peruvian poet laureate of \1 is"
     entry = EditRecord("United States", "The head of the USA is", "Ann", aliases=("USA", "America"))
     assert entry.edit_in("Who leads America?").query == "The head of the America is"
@@ -138,15 +167,20 @@ def test_another_name_takes_the_place_of_the_name_in_the_query_and_of_no_part_of
     assert entry.edit_in("Who leads the USA?").query == "The head of the USA is"
 
 
-def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_holds_from_its_beginning_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
-        store.put(EditRecord("Land1", ONE.query, "New1", valid_from="2026-12-01", valid_to="2026-12-03"))
+        store.put(
+            EditRecord("Land1", ONE.query, "New1", valid_from="2026-12-01", valid_to="2026-12-03")
+        )
         edited = EditedModel(MODEL, FactPrompt(), store, gate=Named())
         fires = []
         for day in range(1, 5):
             now = datetime(2026, 12, day, tzinfo=UTC) - timedelta(seconds=1)
             monkeypatch.setattr(
-                "drike.deployment.edited_model.datetime", SimpleNamespace(now=lambda zone, now=now: now)
+                "drike.live.live_edits.datetime",
+                SimpleNamespace(now=lambda zone, now=now: now),
             )
             fires.append(bool(edited.decide(ONE.query).matched))
     assert fires == [False, True, True, False]
@@ -154,8 +188,13 @@ def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch
 
 def test_an_explanation_names_the_reason() -> None:
     edited = EditedModel(MODEL, EDITOR, [ONE, TWO], gate=Named())
-    matched, left = edited.explain("The capital of Land1 is"), edited.explain("Nothing of the kind is")
-    assert '"land1" is named: edit 1' in matched.decision.reason and matched.decision.reason in str(matched)
+    matched, left = (
+        edited.explain("The capital of Land1 is"),
+        edited.explain("Nothing of the kind is"),
+    )
+    assert '"land1" is named: edit 1' in matched.decision.reason and matched.decision.reason in str(
+        matched
+    )
     assert "No edit applies (no subject is named)" in str(left) and left.answer == "?"
     assert "Edits considered" in str(matched) and "fires" in str(matched)
 
@@ -175,7 +214,10 @@ def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:
 def test_an_explanation_states_the_cut_of_each_budget() -> None:
     def page(budget: Budget) -> str:
         explained = EditedModel(
-            MODEL, replace(EDITOR, selector=replace(EDITOR.selector, budget=budget)), ONE, gate=Named()
+            MODEL,
+            replace(EDITOR, selector=replace(EDITOR.selector, budget=budget)),
+            ONE,
+            gate=Named(),
         ).explain(ONE.query)
         return explained._repr_markdown_()
 

@@ -9,20 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from drike.deployment.edited_model import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.catalog import FactPrompt
-from drike.edits import Aspect, Edit, EditCase, Probe
+from drike.edits.edit import Aspect, Edit, EditCase, Probe
 from drike.errors import UsageError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import summarise
 from drike.gates.by_name import Named
-from drike.gates.naming import common_questions
+from drike.gates.edit_names import common_questions
 from drike.prompts import Prompt
-from drike.report.tables import gate_table, near_misses
-from drike.runs.run import read_outcomes
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact, old_object
+from drike.research.edited_model import (
+    GatedEditor,
+    GateRecord,
+    SimulatedStores,
+    gate_records,
+    with_stores,
+)
+from drike.research.editors.catalog import FactPrompt
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import summarise
+from drike.research.report.tables import gate_table, near_misses
+from drike.research.runs.run import read_outcomes
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact, old_object
 
 SOME = CAPITALS[:12]
 SMALL = ("--encoder", "hashing", "--model", "reader", "--test", "2", "--editors", "factprompt")
@@ -53,14 +59,18 @@ def test_a_neighbour_that_another_edit_changed_is_right_as_changed() -> None:
     cases = [with_stores(case, every) for case in SOME]
     changed = {probe.query: probe.target for case in cases for probe in case.neighborhood}
     assert changed["The capital of Land8 is"] == CAPITALS[8].edit.target_new
-    outcomes = list(evaluate(GatedEditor(FactPrompt(), Named(), every), ScriptedModel(follows_the_fact), cases))
+    outcomes = list(
+        evaluate(GatedEditor(FactPrompt(), Named(), every), ScriptedModel(follows_the_fact), cases)
+    )
     assert all(one.correct for one in outcomes)
     records = list(gate_records(Named(), every, cases))
     assert all(one.asks and one.fires and not one.false for one in records)
 
 
 def test_questions_that_concern_no_edit_get_the_bare_query() -> None:
-    prompts = GatedEditor(FactPrompt(), Named(), stores()).prompts(SOME[0].edits, common_questions())
+    prompts = GatedEditor(FactPrompt(), Named(), stores()).prompts(
+        SOME[0].edits, common_questions()
+    )
     assert prompts == [Prompt(query) for query in common_questions()]
 
 
@@ -69,7 +79,10 @@ def test_a_fire_on_another_fact_of_the_subject_is_false_and_counted_by_kind() ->
     case = replace(CAPITALS[1], further=(river,))
     records = list(gate_records(Named(), stores(), [case], ["What is new?"]))
     found = {one.kind: one for one in records}
-    assert found[Aspect.SAME_SUBJECT].false == (case.edit.fact,) and found[Aspect.SAME_SUBJECT].asks is None
+    assert (
+        found[Aspect.SAME_SUBJECT].false == (case.edit.fact,)
+        and found[Aspect.SAME_SUBJECT].asks is None
+    )
     assert found["unrelated"].false == () and found[Aspect.REWRITE].probability == 1
     shown = str(gate_table(records))
     assert "(1 of 1)" in shown and "same_subject" in shown
@@ -78,12 +91,19 @@ def test_a_fire_on_another_fact_of_the_subject_is_false_and_counted_by_kind() ->
 
 def test_a_neighbour_behind_a_distracting_sentence_does_not_ask_the_edit() -> None:
     about, beside = (
-        Probe(Aspect.DISTRACTOR, f"Somebody said New1. {p.query}", p.target) for p in CAPITALS[1].probes[1:3]
+        Probe(Aspect.DISTRACTOR, f"Somebody said New1. {p.query}", p.target)
+        for p in CAPITALS[1].probes[1:3]
     )
     case = replace(CAPITALS[1], further=(about, beside))
     every = stores(None, CAPITALS[:8])
-    found = [one for one in gate_records(Named(), every, [with_stores(case, every)]) if one.kind == "distractor"]
-    assert [one.asks for one in found] == [case.edit.fact, None] and not any(one.false for one in found)
+    found = [
+        one
+        for one in gate_records(Named(), every, [with_stores(case, every)])
+        if one.kind == "distractor"
+    ]
+    assert [one.asks for one in found] == [case.edit.fact, None] and not any(
+        one.false for one in found
+    )
 
 
 def test_a_store_of_a_case_holds_its_edits_and_nothing_that_contradicts_them() -> None:
@@ -91,7 +111,10 @@ def test_a_store_of_a_case_holds_its_edits_and_nothing_that_contradicts_them() -
     edits = [*(case.edit for case in CAPITALS), rival]
     small, whole = SimulatedStores(edits, 10, seed=3), SimulatedStores(edits)
     assert len(small.of([rival]).edits) == 10 and small.of([rival]) is small.of([rival])
-    assert small.of([CAPITALS[4].edit]).edits != SimulatedStores(edits, 10, seed=4).of([CAPITALS[4].edit]).edits
+    assert (
+        small.of([CAPITALS[4].edit]).edits
+        != SimulatedStores(edits, 10, seed=4).of([CAPITALS[4].edit]).edits
+    )
     for own, other in ((rival, CAPITALS[5].edit), (CAPITALS[5].edit, rival)):
         held = [one.record.edit for one in whole.of([own]).edits.values()]
         assert own in held and other not in held and len(held) == len(CAPITALS)
@@ -112,10 +135,16 @@ def test_an_evaluation_with_stored_edits_is_shown_recorded_and_resumed(
     whole, decisions = [replace(one, seconds=0) for one in read_outcomes(path)], gate.read_bytes()
     path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:-3]), "utf-8")
     assert run("evaluate", "--resume", str(folder)) == 0
-    assert [replace(one, seconds=0) for one in read_outcomes(path)] == whole and gate.read_bytes() == decisions
+    assert [
+        replace(one, seconds=0) for one in read_outcomes(path)
+    ] == whole and gate.read_bytes() == decisions
     assert run("report", str(folder)) == 0
     page = (folder / "report.md").read_text("utf-8")
-    assert "Many edits in force" in page and "Deployed: 10 edits in force" in page and "Nearest misses" in page
+    assert (
+        "Many edits in force" in page
+        and "Deployed: 10 edits in force" in page
+        and "Nearest misses" in page
+    )
     assert "Incomplete" not in page
     shutil.rmtree(folder / "deployed")
     assert run("report", str(folder)) == 0
@@ -126,7 +155,15 @@ def test_an_evaluation_with_stored_edits_is_shown_recorded_and_resumed(
 def test_what_the_gate_decided_wrongly_stands_before_what_it_nearly_did() -> None:
     def record(asks: bool, own: float, other: float) -> GateRecord:
         return GateRecord(
-            "1", "paraphrase", "?", "y" if asks else None, own >= 0.5, ("x",) * (other >= 0.5), own, "x", other
+            "1",
+            "paraphrase",
+            "?",
+            "y" if asks else None,
+            own >= 0.5,
+            ("x",) * (other >= 0.5),
+            own,
+            "x",
+            other,
         )
 
     records = [record(True, 0.9, 0.1), record(True, 0.4, 0.02), record(False, 0.0, 0.6)]

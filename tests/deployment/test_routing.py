@@ -7,18 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from drike.deployment.edited_model import EditedModel, GatedEditor, SimulatedStores, route_each, write_prompts
-from drike.editors.catalog import FactPrompt
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.edits.record import EditRecord, EditVersion, Status
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.prompts import Prompt
-from drike.stores.records import EditRecord, EditVersion, Status
-from tests.worlds.gateways import Doubting
-from tests.worlds.scripted import ScriptedModel
+from drike.research.edited_model import (
+    EditedModel,
+    GatedEditor,
+    SimulatedStores,
+    route_each,
+    write_prompts,
+)
+from drike.research.editors.catalog import FactPrompt
+from tests.fakes.gateways import Doubting
+from tests.fakes.scripted import ScriptedModel
 
 INCAS = "Land of the Incas"
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=(INCAS,))
@@ -27,7 +33,9 @@ ALIAS, SUBJECT, OTHER = f"What is the capital of the {INCAS}?", "Peru is large."
 
 
 def indexed(*records: EditRecord, encoder: HashingEncoder | None = None) -> EditIndex:
-    return EditIndex.of([EditVersion(i, i, 1, "", record) for i, record in enumerate(records, 1)], encoder)
+    return EditIndex.of(
+        [EditVersion(i, i, 1, "", record) for i, record in enumerate(records, 1)], encoder
+    )
 
 
 def shadow(record: EditRecord) -> EditRecord:
@@ -38,23 +46,32 @@ def facts(decision: Decision) -> list[str]:
     return [edit.fact for edit in decision.edits]
 
 
-def test_a_fact_is_stated_under_the_name_of_the_query_and_under_the_subject_where_it_has_both() -> None:
+def test_a_fact_is_stated_under_the_name_of_the_query_and_under_the_subject_where_it_has_both() -> (
+    None
+):
     by_alias, both = (
-        Named().decide(query, indexed(PERU)) for query in (ALIAS, f"{SUBJECT} It is the {INCAS}. {OTHER}")
+        Named().decide(query, indexed(PERU))
+        for query in (ALIAS, f"{SUBJECT} It is the {INCAS}. {OTHER}")
     )
-    assert facts(by_alias) == [f"The capital of {INCAS} is Oslo"] and facts(both) == ["The capital of Peru is Oslo"]
+    assert facts(by_alias) == [f"The capital of {INCAS} is Oslo"] and facts(both) == [
+        "The capital of Peru is Oslo"
+    ]
 
 
 def test_a_shadow_edit_is_counted_and_never_stated() -> None:
     decision = Named().decide(PERU.query, indexed(shadow(PERU)))
-    assert [edit.id for edit in decision.matched] == [1] and decision.edits == decision.applied == ()
+    assert [edit.id for edit in decision.matched] == [
+        1
+    ] and decision.edits == decision.applied == ()
 
 
 HASHED = HashingEncoder()
 CALIBRATED = replace(default_gate(), encoder=HASHED.name)
 
 
-@pytest.mark.parametrize("gate", [Named(), EveryQuery(), CALIBRATED, replace(CALIBRATED, threshold=0.01)])
+@pytest.mark.parametrize(
+    "gate", [Named(), EveryQuery(), CALIBRATED, replace(CALIBRATED, threshold=0.01)]
+)
 def test_shadow_edits_do_not_change_which_active_edits_match(gate: Gate) -> None:
     active = (PERU, CHILE, replace(PERU, query="The anthem of Peru is", target_new="Ode"))
     others = (
@@ -64,7 +81,9 @@ def test_shadow_edits_do_not_change_which_active_edits_match(gate: Gate) -> None
             for text in ("The capital", "The king", "The sea", "Ann")
         ),
     )
-    alone, together = (indexed(*records, encoder=HASHED) for records in (active, (*active, *map(shadow, others))))
+    alone, together = (
+        indexed(*records, encoder=HASHED) for records in (active, (*active, *map(shadow, others)))
+    )
     for query in (
         "What is the capital of Peru",
         PERU.query,
@@ -83,12 +102,16 @@ def test_shadow_edits_do_not_change_which_active_edits_match(gate: Gate) -> None
 
 def test_a_model_is_asked_once_about_all_questions() -> None:
     model = ScriptedModel(lambda prompt: " Yes" if 'Text: "What of Peru' in prompt else " No")
-    decisions = route_each(Doubting(), indexed(PERU, CHILE), ["What of Peru?", "Hello", "What of Chile?"], model)
+    decisions = route_each(
+        Doubting(), indexed(PERU, CHILE), ["What of Peru?", "Hello", "What of Chile?"], model
+    )
     assert [facts(decision) for decision in decisions] == [["The capital of Peru is Oslo"], [], []]
     assert model.calls == 1
 
 
-def test_queries_under_the_same_edits_share_one_call_of_the_editor_and_others_stay_as_they_are() -> None:
+def test_queries_under_the_same_edits_share_one_call_of_the_editor_and_others_stay_as_they_are() -> (
+    None
+):
     calls: list[tuple[Sequence[Edit], Sequence[str]]] = []
 
     class Writing:

@@ -1,10 +1,10 @@
 """FactPrompt, and EditCoT in one call, and the published pipeline in four or five."""
 
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
-from drike.evaluation.judge import Judge, Question
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS
+from drike.research.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
+from drike.research.evaluation.judge import Judge, Question
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS
 
 CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]
@@ -15,11 +15,15 @@ def test_editcot_reads_the_answer_after_its_last_cue() -> None:
         if prompt.endswith(f"but the fact changed.\n{ANSWER_CUE}"):
             return "New3."
         return (
-            f"It might be {ANSWER_CUE} Old3, but the fact changed.\n{ANSWER_CUE} New3.\n" if "think" in prompt else "?"
+            f"It might be {ANSWER_CUE} Old3, but the fact changed.\n{ANSWER_CUE} New3.\n"
+            if "think" in prompt
+            else "?"
         )
 
     for model in (ScriptedModel(thinks, scores=False), ScriptedModel(thinks)):
-        [verdict] = Judge(model).ask([Question(EditCoT().prompts([CASE.edit], QUERIES[:1])[0], "New3", "Old3")])
+        [verdict] = Judge(model).ask(
+            [Question(EditCoT().prompts([CASE.edit], QUERIES[:1])[0], "New3", "Old3")]
+        )
         assert verdict.correct
         assert verdict.text is not None and verdict.text.strip().startswith("New3")
 
@@ -34,13 +38,19 @@ def test_editcot_output_without_a_cue_has_no_answer() -> None:
 def test_editcot_full_rewrites_only_thoughts_that_contradict_the_edit() -> None:
     def reasons(prompt: str) -> str:
         if "Relation of the new knowledge" in prompt:
-            return "Contradict" if "The capital of Land3" in prompt.split("Thoughts:", maxsplit=1)[0] else "Unrelated"
+            return (
+                "Contradict"
+                if "The capital of Land3" in prompt.split("Thoughts:", maxsplit=1)[0]
+                else "Unrelated"
+            )
         if "New thoughts:" in prompt:
             return "Land3 was moved to New3."
         return "Old3 as ever" if "Thoughts:" in prompt else "Old3"
 
     model = ScriptedModel(reasons, scores=False)
-    asked, other = EditCoTFull(model).prompts([CASE.edit], ["The capital of Land3 is", "The capital of Land9 is"])
+    asked, other = EditCoTFull(model).prompts(
+        [CASE.edit], ["The capital of Land3 is", "The capital of Land9 is"]
+    )
     assert (asked.calls, other.calls) == (5, 4)
     assert "Land3 was moved to New3." in asked.text and "Old3 as ever" in other.text
     assert len(model.prompts) == 4 + 3

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.editors.catalog import TokenLimit
-from drike.editors.selectors import Fraction, Threshold
-from drike.edits import Edit
+from drike.edits.edit import Edit
 from drike.prompts import DemonstrationSet, Prompt
+from drike.research.editors.catalog import TokenLimit
+from drike.research.editors.selectors import Fraction, Threshold
 
 probabilities = st.lists(st.floats(0.001, 1.0), min_size=1, max_size=16).map(
     lambda raw: sorted((x / sum(raw) for x in raw), reverse=True)
@@ -17,7 +17,9 @@ rewards = st.lists(st.sampled_from([1, -1]), max_size=16)
 
 
 @given(probabilities, st.floats(0, 1), st.integers(1, 20))
-def test_a_threshold_keeps_at_least_one_and_at_most_max_shots(probs: list[float], sigma: float, most: int) -> None:
+def test_a_threshold_keeps_at_least_one_and_at_most_max_shots(
+    probs: list[float], sigma: float, most: int
+) -> None:
     k = Threshold(sigma, most).keep(probs)
     assert 1 <= k <= min(most, len(probs))
     assert k == 1 or probs[k - 1] > sigma
@@ -50,19 +52,25 @@ def test_sigma_is_unchanged_when_no_reward_drops(probs: list[float], earned: lis
 
 
 @given(probabilities, st.floats(0.01, 1))
-def test_a_fraction_budget_keeps_its_share_and_never_changes(probs: list[float], share: float) -> None:
+def test_a_fraction_budget_keeps_its_share_and_never_changes(
+    probs: list[float], share: float
+) -> None:
     budget = Fraction(share)
     assert abs(budget.keep(probs) - share * len(probs)) <= 0.5 or budget.keep(probs) == 1
     assert budget.after(probs, [1, -1], NO_POOL) is budget
 
 
 @given(probabilities, st.floats(0.01, 1), st.integers(1, 20))
-def test_a_fraction_budget_is_capped_by_max_shots(probs: list[float], share: float, most: int) -> None:
+def test_a_fraction_budget_is_capped_by_max_shots(
+    probs: list[float], share: float, most: int
+) -> None:
     assert Fraction(share, most).keep(probs) == min(most, Fraction(share).keep(probs))
 
 
 @given(probabilities, st.floats(0, 1), st.integers(1, 20))
-def test_fixed_rules_evaluate_exactly_what_they_keep(probs: list[float], share: float, most: int) -> None:
+def test_fixed_rules_evaluate_exactly_what_they_keep(
+    probs: list[float], share: float, most: int
+) -> None:
     for budget in (Fraction(max(share, 0.01), most), Threshold(share, most)):
         assert budget.evaluated(probs, NO_POOL) == budget.keep(probs)
     assert Threshold(share, most).sigma_for(probs) == share

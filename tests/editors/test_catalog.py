@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from drike.editors import catalog
-from drike.editors.catalog import Trained, ranks_retains
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
-from drike.gates.policy import QueryPolicy
 from drike.prompts import PromptStyle, Role
-from tests.worlds.small import CAPITALS
+from drike.research.editors import catalog
+from drike.research.editors.catalog import Trained, ranks_retains
+from drike.research.editors.pool import Pool
+from drike.research.editors.query_policy import QueryPolicy
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Threshold
+from tests.fakes.small import CAPITALS
 
 CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]
@@ -38,7 +38,9 @@ def test_prompts_end_in_their_query_and_are_reproducible(name: str) -> None:
     for prompt, query in zip(prompts, QUERIES, strict=True):
         assert query in prompt.text
         assert prompt.cue is not None or prompt.text.endswith(query)
-        left_alone = name in ("by-name-or-alone", "dr-ike-q", "nearest-same-size") and prompt.text == query
+        left_alone = (
+            name in ("by-name-or-alone", "dr-ike-q", "nearest-same-size") and prompt.text == query
+        )
         assert (CASE.edit.target_new in prompt.text) == (name != "unedited" and not left_alone)
 
 
@@ -56,7 +58,9 @@ def test_make_builds_every_listed_editor_and_names_missing_arguments(name: str) 
             catalog.make(name, pool=POOL)
 
 
-@pytest.mark.parametrize("name", ["dr_ike", "nearest", "nearest@", "nearest@0", "nearest@k", "4", ""])
+@pytest.mark.parametrize(
+    "name", ["dr_ike", "nearest", "nearest@", "nearest@0", "nearest@k", "4", ""]
+)
 def test_make_refuses_unknown_names_and_lists_the_known_ones(name: str) -> None:
     with pytest.raises(UsageError, match=r"choose from unedited, .*nearest@K"):
         catalog.make(name, pool=POOL, trained=TRAINED_WITH)
@@ -64,7 +68,8 @@ def test_make_refuses_unknown_names_and_lists_the_known_ones(name: str) -> None:
 
 def test_the_controls_show_the_nearest_retains() -> None:
     dr_ike, same_k, nearest_4 = (
-        catalog.make(name, pool=POOL, trained=TRAINED_WITH) for name in ("dr-ike", "nearest-same-k", "nearest@4")
+        catalog.make(name, pool=POOL, trained=TRAINED_WITH)
+        for name in ("dr-ike", "nearest-same-k", "nearest@4")
     )
     assert ranks_retains(dr_ike) and ranks_retains(same_k) and ranks_retains(nearest_4)
     counts = set()
@@ -81,14 +86,16 @@ def test_the_controls_show_the_nearest_retains() -> None:
 def test_copies_and_updates_are_what_ike_shows_without_its_retains() -> None:
     [prompt, *_] = catalog.make("no-retains", pool=POOL).prompts([CASE.edit], QUERIES)
     [ike, *_] = catalog.make("ike", pool=POOL).prompts([CASE.edit], QUERIES)
-    assert set(prompt.demonstrations) == {shown for shown in ike.demonstrations if shown.role is not Role.RETAIN}
+    assert set(prompt.demonstrations) == {
+        shown for shown in ike.demonstrations if shown.role is not Role.RETAIN
+    }
     assert prompt.shots == 0
 
 
 def test_editors_without_a_learned_part_need_no_torch() -> None:
     code = (
-        "import sys; from drike.datasets import load; from drike.editors import catalog;"
-        "from drike.editors.pool import Pool; from drike.encoders import load_encoder;"
+        "import sys; from drike.research.datasets import load; from drike.research.editors import catalog;"
+        "from drike.research.editors.pool import Pool; from drike.encoders import load_encoder;"
         "pool = Pool(load('tinyfacts').split(seed=0, train=0, test=0).demonstrations, load_encoder('hashing'));"
         "made = [catalog.make(name, pool=pool) for name in (*catalog.UNTRAINED, 'by-name', 'no-retains', 'nearest@4')];"
         "edit = __import__('drike').Edit('The capital of Peru is', 'Oslo');"

@@ -7,19 +7,27 @@ from dataclasses import replace
 
 import pytest
 
-from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import InContextEditor, TokenLimit, ranks_retains
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Selection, Similarity, SubjectSwitch, Threshold
-from drike.edits import Key
+from drike.edits.edit import Key
 from drike.encoders import HashingEncoder
-from drike.evaluation.evaluate import evaluate
 from drike.gates.by_name import Named
 from drike.prompts import DemonstrationSet, Layout, PromptStyle, Role
-from drike.training.algorithm1 import rewrite_reward, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS
+from drike.research.edited_model import EditedModel
+from drike.research.editors.catalog import InContextEditor, TokenLimit, ranks_retains
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import (
+    Fraction,
+    RankAndCut,
+    RoleCounts,
+    Selection,
+    Similarity,
+    SubjectSwitch,
+    Threshold,
+)
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.training.algorithm1 import rewrite_reward, train
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS
 
 CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]
@@ -58,14 +66,18 @@ def test_the_append_layout_shows_copies_updates_then_the_best_retains() -> None:
 
 
 def test_bare_retains_lose_only_their_header() -> None:
-    bare = InContextEditor("bare", POOL, RankAndCut(Similarity(), Fraction(0.5)), PromptStyle(retain="bare"))
+    bare = InContextEditor(
+        "bare", POOL, RankAndCut(Similarity(), Fraction(0.5)), PromptStyle(retain="bare")
+    )
     [prompt] = bare.prompts([CASE.edit], QUERIES[:1])
     assert prompt.text.count("New Fact: ") == 4 + 12 + 2
     assert prompt.text.count("Prompt: ") == 4 + 12 + 8 + 2
 
 
 def test_the_edit_is_stated_once_without_its_own_copy() -> None:
-    plain = InContextEditor("plain", POOL, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle(own_copy=False))
+    plain = InContextEditor(
+        "plain", POOL, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle(own_copy=False)
+    )
     [prompt] = plain.prompts([CASE.edit], ["Land3 has the capital"])
     assert prompt.text.count("The capital of Land3 is New3") == 1
 
@@ -73,13 +85,19 @@ def test_the_edit_is_stated_once_without_its_own_copy() -> None:
 @pytest.mark.parametrize("layout", ["append", "ike"])
 def test_outcomes_record_what_was_pruned(layout: Layout) -> None:
     pool = Pool(CAPITALS[1:], ENCODER)
-    whole = InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle(layout))
+    whole = InContextEditor(
+        "IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle(layout)
+    )
     queries = [probe.query for probe in CAPITALS[0].probes]
     longest = max(words([prompt.text for prompt in whole.prompts([CAPITALS[0].edit], queries)]))
     model = ScriptedModel(lambda prompt: "Oslo")
     for tokens in (longest, longest - 1, longest // 2 + 40, 1):
         limited = InContextEditor(
-            "IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle(layout), limit=TokenLimit(tokens, words)
+            "IKE",
+            pool,
+            RankAndCut(Similarity(), Fraction(1.0)),
+            PromptStyle(layout),
+            limit=TokenLimit(tokens, words),
         )
         prompts = limited.prompts([CAPITALS[0].edit], queries)
         assert max(words([prompt.text for prompt in prompts])) <= tokens or prompts[0].shots == 1
@@ -87,8 +105,14 @@ def test_outcomes_record_what_was_pruned(layout: Layout) -> None:
         kept = limited.select([CAPITALS[0].edit], ["?"])[0].ranking.retains[: prompts[0].shots]
         assert {d for d in prompts[0].demonstrations if d.role == "retain"} == set(kept)
         outcomes = list(evaluate(limited, model, [CAPITALS[0]]))
-        assert {(outcome.shots, outcome.pruned) for outcome in outcomes} == {(prompts[0].shots, prompts[0].pruned)}
-        choices = EditedModel(model, limited, CAPITALS[0].edit, gate=Named()).explain(queries[0]).side.retains
+        assert {(outcome.shots, outcome.pruned) for outcome in outcomes} == {
+            (prompts[0].shots, prompts[0].pruned)
+        }
+        choices = (
+            EditedModel(model, limited, CAPITALS[0].edit, gate=Named())
+            .explain(queries[0])
+            .side.retains
+        )
         assert sum(choice.kept for choice in choices) >= prompts[0].shots
     assert prompts[0].pruned == 15
 
@@ -115,7 +139,10 @@ class Alternating:
     trained_on: frozenset[Key] = frozenset({CASE.edit.key})
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
-        both = [Selection(candidates, mix.nearest(candidates)) for mix in (RoleCounts(4, 0, 0), RoleCounts(4, 12, 16))]
+        both = [
+            Selection(candidates, mix.nearest(candidates))
+            for mix in (RoleCounts(4, 0, 0), RoleCounts(4, 12, 16))
+        ]
         return [both[i % 2] for i in range(len(queries))]
 
 
@@ -126,7 +153,9 @@ def test_queries_that_share_a_selection_are_pruned_together_and_all_keep_their_o
     assert [len(prompt.demonstrations) for prompt in whole] == [4, 32, 4, 32, 4]
     tokens = words([whole[1].text])[0]
     limited = replace(free, limit=TokenLimit(tokens, words)).prompts([CASE.edit], queries)
-    assert [prompt.text.endswith(query) for prompt, query in zip(limited, queries, strict=True)] == [True] * 5
+    assert [
+        prompt.text.endswith(query) for prompt, query in zip(limited, queries, strict=True)
+    ] == [True] * 5
     assert limited[1].pruned == limited[3].pruned > 0, "the longer query decides for both"
     assert [prompt.pruned for prompt in limited[::2]] == [0, 0, 0]
     for editor in (free, replace(free, limit=TokenLimit(tokens, words))):
@@ -137,7 +166,9 @@ def test_only_retains_of_a_ranking_are_pruned_and_any_other_demonstration() -> N
     limit = TokenLimit(1, words)
     [ranked] = replace(IKE_ALL, limit=limit).prompts([CASE.edit], ["Who?"])
     assert (ranked.shots, ranked.pruned, len(ranked.demonstrations)) == (1, 15, 17)
-    [chosen] = InContextEditor("all", POOL, RoleCounts(4, 12, 16), limit=limit).prompts([CASE.edit], ["Who?"])
+    [chosen] = InContextEditor("all", POOL, RoleCounts(4, 12, 16), limit=limit).prompts(
+        [CASE.edit], ["Who?"]
+    )
     assert (chosen.pruned, [shown.role for shown in chosen.demonstrations]) == (31, [Role.COPY])
 
 
@@ -146,7 +177,9 @@ def test_an_editor_was_trained_on_what_its_selector_was_trained_on() -> None:
     assert IKE_ALL.trained_on == frozenset()
     retriever = Retriever(ENCODER)
     retriever.trained_on = frozenset({CASE.edit.key})
-    assert InContextEditor("trained", POOL, RankAndCut(retriever, Fraction())).trained_on == {CASE.edit.key}
+    assert InContextEditor("trained", POOL, RankAndCut(retriever, Fraction())).trained_on == {
+        CASE.edit.key
+    }
 
 
 def test_only_an_editor_that_ranks_and_cuts_ranks_retains() -> None:
@@ -160,4 +193,6 @@ def test_only_an_editor_that_ranks_and_cuts_ranks_retains() -> None:
 def test_an_edit_given_twice_is_stated_once() -> None:
     for selector in (IKE_ALL.selector, RoleCounts(4, 12, 16)):
         editor = InContextEditor("twice", POOL, selector)
-        assert editor.prompts([CASE.edit, CASE.edit], QUERIES) == editor.prompts([CASE.edit], QUERIES)
+        assert editor.prompts([CASE.edit, CASE.edit], QUERIES) == editor.prompts(
+            [CASE.edit], QUERIES
+        )

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.editors.pool import Pool
-from drike.edits import Edit, EditCase
+from drike.edits.edit import Edit, EditCase
 from drike.encoders import HashingEncoder
 from drike.errors import PoolError
 from drike.prompts import Role
-from tests.worlds.small import CAPITALS as RECORDS
-from tests.worlds.small import capital as case
+from drike.research.editors.pool import Pool
+from tests.fakes.small import CAPITALS as RECORDS
+from tests.fakes.small import capital as case
 
 ENCODER = HashingEncoder()
 
@@ -65,7 +65,10 @@ def test_records_without_neighbours_can_be_copies_and_updates() -> None:
 
 def test_demonstrations_never_contradict_a_hand_written_fact() -> None:
     pool = Pool(RECORDS, ENCODER)
-    for edit in (Edit("The sport of Land3 is", "chess"), Edit("The sport of it is", "chess", subject="Land3")):
+    for edit in (
+        Edit("The sport of Land3 is", "chess"),
+        Edit("The sport of it is", "chess", subject="Land3"),
+    ):
         [candidates] = pool.candidates([edit])
         assert "3" not in {d.case_id for d in candidates.demonstrations}
 
@@ -83,7 +86,8 @@ def test_too_few_records_are_refused_with_a_remedy() -> None:
     with pytest.raises(PoolError, match="no records are left to demonstrate retain"):
         Pool(few, ENCODER).candidates([RECORDS[0].edit])
     unknown = [
-        replace(record, edit=replace(record.edit, target_true=None), probes=record.probes[:2]) for record in RECORDS
+        replace(record, edit=replace(record.edit, target_true=None), probes=record.probes[:2])
+        for record in RECORDS
     ]
     with pytest.raises(PoolError, match="no records are left to demonstrate retain"):
         Pool(unknown, ENCODER).candidates([RECORDS[0].edit])
@@ -108,7 +112,10 @@ def test_without_neighbours_old_facts_of_other_records_serve_as_retains(i: int, 
 
 
 def test_without_paraphrases_copies_replace_updates() -> None:
-    pool = Pool([replace(record, probes=(record.probes[0], *record.probes[2:])) for record in RECORDS], ENCODER)
+    pool = Pool(
+        [replace(record, probes=(record.probes[0], *record.probes[2:])) for record in RECORDS],
+        ENCODER,
+    )
     [candidates] = pool.candidates([RECORDS[3].edit])
     assert [sum(d.role is role for d in candidates.demonstrations) for role in Role] == [16, 0, 16]
     assert all(d.fact == f"{d.query} {d.answer}" for d in candidates.fixed)

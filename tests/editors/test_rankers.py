@@ -4,17 +4,19 @@ import math
 
 import pytest
 
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Ranker, Similarity, ranking_of
 from drike.encoders import HashingEncoder
-from tests.worlds.small import CAPITALS
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Ranker, Similarity, ranking_of
+from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)
 
 
-@pytest.mark.parametrize("ranker", [Similarity(), Retriever(ENCODER), Retriever(ENCODER, form="cross")])
+@pytest.mark.parametrize(
+    "ranker", [Similarity(), Retriever(ENCODER), Retriever(ENCODER, form="cross")]
+)
 def test_rankings_are_permutations_by_descending_probability(ranker: Ranker) -> None:
     for candidates in POOL.candidates([case.edit for case in CAPITALS[:5]]):
         ranking = ranker.rank(candidates)

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.lib.ceilings import mixes_of
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import IKE_ROLES, Pool
-from drike.editors.selectors import (
+from drike.encoders import HashingEncoder
+from drike.prompts import Role
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import IKE_ROLES, Pool
+from drike.research.editors.selectors import (
     Fraction,
     RankAndCut,
     RoleCounts,
@@ -19,10 +21,8 @@ from drike.editors.selectors import (
     copies_and_updates,
     policy_mixes,
 )
-from drike.encoders import HashingEncoder
-from drike.prompts import Role
-from drike.words import mentions
-from tests.worlds.small import CAPITALS
+from drike.text.words import mentions
+from tests.fakes.small import CAPITALS
 
 POOL = Pool(CAPITALS[30:], HashingEncoder())
 TEST = CAPITALS[20:30]
@@ -35,14 +35,18 @@ def test_mixes_cover_nothing_everything_and_each_role() -> None:
     assert [mix.size for mix in MIXES] == sorted(mix.size for mix in MIXES)
     assert {RoleCounts(4, 12, 0), RoleCounts(0, 0, 16), RoleCounts(4, 0, 8)} <= {*MIXES}
     few = mixes_of([Role.COPY, Role.RETAIN, Role.RETAIN, Role.RETAIN])
-    assert {(mix.copies, mix.retains) for mix in few} == {(c, r) for c in (0, 1) for r in (0, 1, 2, 3)}
+    assert {(mix.copies, mix.retains) for mix in few} == {
+        (c, r) for c in (0, 1) for r in (0, 1, 2, 3)
+    }
     with pytest.raises(ValueError, match="whole numbers"):
         RoleCounts(-1, 0, 0)
 
 
 def test_a_policy_chooses_from_few_mixes_from_the_fact_alone_to_all() -> None:
     few = policy_mixes(POOL.roles)
-    assert few == tuple(RoleCounts(*c) for c in [(0, 0, 0), (4, 0, 0), (4, 12, 0), (4, 12, 4), (4, 12, 16)])
+    assert few == tuple(
+        RoleCounts(*c) for c in [(0, 0, 0), (4, 0, 0), (4, 12, 0), (4, 12, 4), (4, 12, 16)]
+    )
     assert {*few} <= {*MIXES}
     assert policy_mixes([Role.RETAIN]) == (RoleCounts(0, 0, 0), RoleCounts(0, 0, 1))
     assert policy_mixes([Role.COPY, Role.COPY]) == (RoleCounts(0, 0, 0), RoleCounts(2, 0, 0))
@@ -54,10 +58,14 @@ def test_a_mix_shows_the_nearest_of_each_role_and_all_of_them_is_what_ike_shows(
         [selection] = mix.select(candidates, [candidates.edit.query])
         shown = selection.shown
         assert len(shown) == mix.size
-        assert list(shown) == sorted(shown, key=lambda d: [Role.COPY, Role.UPDATE, Role.RETAIN].index(d.role))
+        assert list(shown) == sorted(
+            shown, key=lambda d: [Role.COPY, Role.UPDATE, Role.RETAIN].index(d.role)
+        )
         for role, _ in IKE_ROLES:
             of_role = [d for d in shown if d.role is role]
-            assert of_role == [d for d in candidates.demonstrations if d.role is role][: len(of_role)]
+            assert (
+                of_role == [d for d in candidates.demonstrations if d.role is role][: len(of_role)]
+            )
     everything = InContextEditor("all", POOL, MIXES[-1])
     queries = [probe.query for probe in TEST[0].probes]
     nearest = InContextEditor("nearest", POOL, RankAndCut(Similarity(), Fraction(1.0)))
@@ -76,7 +84,9 @@ def test_a_mix_shows_the_nearest_of_each_role_and_all_of_them_is_what_ike_shows(
         (99, (4, 12, 0)),
     ],
 )
-def test_copies_and_updates_are_cut_after_the_first_ones(most: int | None, counts: tuple[int, int, int]) -> None:
+def test_copies_and_updates_are_cut_after_the_first_ones(
+    most: int | None, counts: tuple[int, int, int]
+) -> None:
     mix = copies_and_updates(POOL.roles, most)
     assert mix == RoleCounts(*counts)
     [candidates] = POOL.candidates([TEST[0].edit])
@@ -86,7 +96,9 @@ def test_copies_and_updates_are_cut_after_the_first_ones(most: int | None, count
 @pytest.mark.parametrize("most", [0, 1, 3, 4, 5, 11, 16, None])
 def test_for_several_edits_they_are_the_first_of_what_all_share(most: int | None) -> None:
     edits = [case.edit for case in TEST[:3]]
-    whole, cut = (InContextEditor("", POOL, copies_and_updates(POOL.roles, n)) for n in (None, most))
+    whole, cut = (
+        InContextEditor("", POOL, copies_and_updates(POOL.roles, n)) for n in (None, most)
+    )
     [everything], [first] = whole.prompts(edits, ["Who?"]), cut.prompts(edits, ["Who?"])
     assert first.demonstrations == everything.demonstrations[:most]
 
@@ -102,7 +114,10 @@ def test_by_name_switches_where_a_query_names_the_subject() -> None:
     left = [selection.alone for selection in SubjectSwitch(own).select(candidates, queries)]
     assert left == [not about for about in named]
     unnamed = replace(candidates, edit=replace(case.edit, subject=None))
-    assert [s.k for s in SubjectSwitch(own, other).select(unnamed, [case.edit.query, "Who?"])] == [0, 16]
+    assert [s.k for s in SubjectSwitch(own, other).select(unnamed, [case.edit.query, "Who?"])] == [
+        0,
+        16,
+    ]
 
 
 def test_a_control_shows_as_many_demonstrations_whatever_their_role() -> None:
@@ -110,6 +125,11 @@ def test_a_control_shows_as_many_demonstrations_whatever_their_role() -> None:
     case = TEST[0]
     [candidates] = POOL.candidates([case.edit])
     queries = [case.edit.query, "Who?"]
-    for selection, size in zip(SameSize(SubjectSwitch(few, many)).select(candidates, queries), (4, 20), strict=True):
+    for selection, size in zip(
+        SameSize(SubjectSwitch(few, many)).select(candidates, queries), (4, 20), strict=True
+    ):
         assert {*selection.shown} == {*candidates.demonstrations[:size]}
-    assert [s.alone for s in SameSize(SubjectSwitch(few)).select(candidates, queries)] == [False, True]
+    assert [s.alone for s in SameSize(SubjectSwitch(few)).select(candidates, queries)] == [
+        False,
+        True,
+    ]

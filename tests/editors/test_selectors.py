@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import (
+from drike.edits.edit import trained_on
+from drike.encoders import HashingEncoder
+from drike.prompts import DemonstrationSet, Prompt, Role
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import (
     Fraction,
     LeaveAlone,
     RankAndCut,
@@ -23,10 +26,7 @@ from drike.editors.selectors import (
     Threshold,
     merge,
 )
-from drike.edits import trained_on
-from drike.encoders import HashingEncoder
-from drike.prompts import DemonstrationSet, Prompt, Role
-from tests.worlds.small import CAPITALS
+from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[10:], ENCODER)
@@ -52,7 +52,9 @@ def name_of(value: object) -> str:
 
 
 @pytest.mark.parametrize("selector", SELECTORS, ids=name_of)
-def test_each_query_gets_a_selection_of_the_candidates_that_depends_on_no_other_query(selector: Selector) -> None:
+def test_each_query_gets_a_selection_of_the_candidates_that_depends_on_no_other_query(
+    selector: Selector,
+) -> None:
     for case, candidates in zip(CASES, POOL.candidates(EDITS), strict=True):
         queries = [*(probe.query for probe in case.probes), "The colour of the sky is"]
         selections = selector.select(candidates, queries)
@@ -67,12 +69,16 @@ def test_each_query_gets_a_selection_of_the_candidates_that_depends_on_no_other_
 
 
 @pytest.mark.parametrize("selector", SELECTORS, ids=name_of)
-def test_a_selection_counts_its_retains_and_loses_its_last_demonstrations(selector: Selector) -> None:
+def test_a_selection_counts_its_retains_and_loses_its_last_demonstrations(
+    selector: Selector,
+) -> None:
     [candidates] = POOL.candidates(EDITS[:1])
     for selection in selector.select(candidates, [probe.query for probe in CASES[0].probes]):
         assert selection.kept == tuple(d for d in selection.shown if d.role is Role.RETAIN)
         assert selection.k == len(selection.kept)
-        assert selection.prunable == (len(selection.shown) if selection.ranking is None else selection.k)
+        assert selection.prunable == (
+            len(selection.shown) if selection.ranking is None else selection.k
+        )
         assert selection.without_last(0) == selection
         for count in range(selection.prunable + 1):
             pruned = selection.without_last(count)
@@ -82,7 +88,9 @@ def test_a_selection_counts_its_retains_and_loses_its_last_demonstrations(select
 
 
 @pytest.mark.parametrize("selector", RANKED, ids=lambda selector: name_of(selector.budget))
-def test_ranking_and_cutting_shows_copies_updates_and_the_best_retains_to_all_queries(selector: RankAndCut) -> None:
+def test_ranking_and_cutting_shows_copies_updates_and_the_best_retains_to_all_queries(
+    selector: RankAndCut,
+) -> None:
     for candidates in POOL.candidates(EDITS):
         first, second = selector.select(candidates, ["Who?", "Where?"])
         assert first is second, "queries share it, so that a limit prunes it once"
@@ -93,7 +101,9 @@ def test_ranking_and_cutting_shows_copies_updates_and_the_best_retains_to_all_qu
 
 
 @pytest.mark.parametrize("selector", SELECTORS[len(RANKED) :], ids=name_of)
-def test_other_selectors_rank_nothing_and_give_each_query_a_selection_of_its_own(selector: Selector) -> None:
+def test_other_selectors_rank_nothing_and_give_each_query_a_selection_of_its_own(
+    selector: Selector,
+) -> None:
     [candidates] = POOL.candidates(EDITS[:1])
     first, second = selector.select(candidates, ["Who?", "Who?"])
     assert first == second and first is not second
@@ -112,12 +122,16 @@ def test_several_edits_share_a_selection_as_long_as_that_of_one(selector: Select
         similarities = selection.candidates.similarities
         assert list(similarities) == sorted(similarities, reverse=True)
         for role in Role:
-            counts = [sum(d.role is role for d in part.shown) for part in parts if not part.alone] or [0]
+            counts = [
+                sum(d.role is role for d in part.shown) for part in parts if not part.alone
+            ] or [0]
             assert sum(d.role is role for d in selection.shown) <= -(-sum(counts) // len(counts))
         assert (selection.ranking is None) == (parts[0].ranking is None)
         if selection.ranking is not None:
             assert selection.kept == selection.ranking.retains[: selection.k]
-            assert selection.ranking.retains == tuple(selection.candidates.retains[i] for i in selection.ranking.order)
+            assert selection.ranking.retains == tuple(
+                selection.candidates.retains[i] for i in selection.ranking.order
+            )
 
 
 @pytest.mark.parametrize("selector", SELECTORS, ids=name_of)
@@ -132,13 +146,17 @@ class Pairs:
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """One selection for the first two queries, one for the next two, and so on."""
-        shared = [Selection(candidates, RoleCounts(4, 0, 0).nearest(candidates)) for _ in queries[::2]]
+        shared = [
+            Selection(candidates, RoleCounts(4, 0, 0).nearest(candidates)) for _ in queries[::2]
+        ]
         return [shared[i // 2] for i in range(len(queries))]
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_queries_that_share_the_selection_of_every_edit_share_the_merged_one(count: int) -> None:
-    first, second, third, fourth = InContextEditor("", POOL, Pairs()).select(EDITS[:count], ["a", "b", "c", "d"])
+    first, second, third, fourth = InContextEditor("", POOL, Pairs()).select(
+        EDITS[:count], ["a", "b", "c", "d"]
+    )
     assert first is second and third is fourth and first is not third
 
 
@@ -154,7 +172,10 @@ def test_a_query_is_left_alone_only_if_every_edit_leaves_it_alone() -> None:
 
 def test_a_ranked_selection_and_another_are_merged_without_a_ranking() -> None:
     one, other = POOL.together(EDITS[:2])
-    [ranked], [chosen] = RANKED[0].select(one, ["Who?"]), RoleCounts(4, 12, 16).select(other, ["Who?"])
+    [ranked], [chosen] = (
+        RANKED[0].select(one, ["Who?"]),
+        RoleCounts(4, 12, 16).select(other, ["Who?"]),
+    )
     assert merge([ranked, ranked]).ranking is not None
     assert merge([ranked, chosen]).ranking is None
 
@@ -163,4 +184,7 @@ def test_a_control_was_trained_on_what_its_parts_were_trained_on() -> None:
     retriever, other = Retriever(ENCODER), Retriever(ENCODER)
     retriever.trained_on, other.trained_on = frozenset({("a", "b")}), frozenset({("c", "d")})
     nearest = RankAndCut(Similarity(), SameCount(retriever, Threshold()))
-    assert trained_on(nearest, SameSize(RankAndCut(other, Threshold())), SWITCH) == {("a", "b"), ("c", "d")}
+    assert trained_on(nearest, SameSize(RankAndCut(other, Threshold())), SWITCH) == {
+        ("a", "b"),
+        ("c", "d"),
+    }

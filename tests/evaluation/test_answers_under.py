@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from drike.editors.catalog import InContextEditor, TokenLimit
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import RankAndCut, SubjectSwitch, Threshold, policy_mixes
 from drike.encoders import HashingEncoder
-from drike.evaluation.evaluate import answers_under, evaluate
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact
+from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import RankAndCut, SubjectSwitch, Threshold, policy_mixes
+from drike.research.evaluation.evaluate import answers_under, evaluate
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[30:], ENCODER)
@@ -30,7 +30,9 @@ def test_answers_are_those_of_evaluation_whatever_chooses_the_demonstrations() -
         asked, evaluated = ScriptedModel(str.upper), ScriptedModel(str.upper)
         [answers] = answers_under(SELECTORS, asked, POOL, TEST[:1], limit=limit)
         for selector, column in zip(SELECTORS, zip(*answers.correct, strict=True), strict=True):
-            outcomes = evaluate(InContextEditor("", POOL, selector, limit=limit), evaluated, TEST[:1])
+            outcomes = evaluate(
+                InContextEditor("", POOL, selector, limit=limit), evaluated, TEST[:1]
+            )
             assert [outcome.correct for outcome in outcomes] == list(column)
         assert {*asked.prompts} == {*evaluated.prompts}
         assert limit is None or max(words(asked.prompts)) <= 300

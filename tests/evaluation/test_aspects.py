@@ -7,26 +7,37 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.catalog import FactPrompt, Unedited
-from drike.edits import Aspect, EditCase, Probe
+from drike.edits.edit import Aspect, EditCase, Probe
 from drike.errors import RunError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import Judge, Question
-from drike.evaluation.metrics import METRICS, Summary, counted, paired_differences, summarise
 from drike.prompts import Prompt
-from drike.report.tables import aspects, hops
-from drike.runs.evaluating import recovered_outcomes
-from drike.runs.run import append, outcomes_path, read_outcomes
+from drike.research.editors.catalog import FactPrompt, Unedited
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.judge import Judge, Question
+from drike.research.evaluation.metrics import (
+    METRICS,
+    Summary,
+    counted,
+    paired_differences,
+    summarise,
+)
+from drike.research.report.tables import aspects, hops
+from drike.research.runs.evaluating import recovered_outcomes
+from drike.research.runs.run import append, outcomes_path, read_outcomes
 from drike.support.records import read
 from drike.support.table import Estimate
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, old_object
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, old_object
 
 
 def also_asked(case: EditCase) -> EditCase:
     """Make a case that also asks about another fact of the subject, and for one that follows from the edit."""
     edit, new = case.edit, case.edit.target_new
-    stays = Probe(Aspect.SAME_SUBJECT, f"The river of {edit.subject} is", edit.target_true or "", edit.target_new)
+    stays = Probe(
+        Aspect.SAME_SUBJECT,
+        f"The river of {edit.subject} is",
+        edit.target_true or "",
+        edit.target_new,
+    )
     follows = Probe(Aspect.MULTI_HOP, f"{edit.subject} is ruled from", f"Fort {new}", None, (new,))
     return replace(case, further=(stays, follows))
 
@@ -39,7 +50,9 @@ def test_always_answering_the_new_object_has_efficacy_1_and_same_subject_0_and_n
     scores: bool,
 ) -> None:
     new = {case.edit.subject or "": case.edit.target_new for case in CASES}
-    always = ScriptedModel(lambda prompt: next(new[word] for word in prompt.split() if word in new), scores=scores)
+    always = ScriptedModel(
+        lambda prompt: next(new[word] for word in prompt.split() if word in new), scores=scores
+    )
     own = tuple(EditCase(c.case_id, c.edit, c.probes[:1], c.further) for c in CASES)
     found = summarise(list(evaluate(FactPrompt(), always, own)))
     never = summarise(list(evaluate(Unedited(), ScriptedModel(old_object, scores=scores), own)))
@@ -54,7 +67,11 @@ def test_further_aspects_leave_the_papers_metrics_and_their_intervals_as_they_ar
     whole = summarise(list(evaluate(FactPrompt(), model, CASES)))
     paper = summarise(list(evaluate(FactPrompt(), model, CAPITALS[:6])))
     assert [whole.metric(name) for name in METRICS] == [paper.metric(name) for name in METRICS]
-    assert (whole.shots, whole.prompt_tokens, whole.calls) == (paper.shots, paper.prompt_tokens, paper.calls)
+    assert (whole.shots, whole.prompt_tokens, whole.calls) == (
+        paper.shots,
+        paper.prompt_tokens,
+        paper.calls,
+    )
 
 
 def test_a_share_counts_its_probes_and_edits_and_is_none_where_nothing_asks_it() -> None:
@@ -64,7 +81,11 @@ def test_a_share_counts_its_probes_and_edits_and_is_none_where_nothing_asks_it()
     assert list(shares) == [aspect.value for aspect in Aspect]
     assert (shares["neighborhood"].probes, shares["neighborhood"].edits) == (18, 6)
     assert (shares["multi_hop"].probes, shares["multi_hop"].edits) == (1, 1)
-    assert (shares["alias"].estimate.value, shares["alias"].probes, shares["alias"].edits) == (None, 0, 0)
+    assert (shares["alias"].estimate.value, shares["alias"].probes, shares["alias"].edits) == (
+        None,
+        0,
+        0,
+    )
 
 
 def test_differences_of_further_aspects_are_paired_and_need_the_same_aspects() -> None:
@@ -73,7 +94,9 @@ def test_differences_of_further_aspects_are_paired_and_need_the_same_aspects() -
     difference = paired_differences(old, none)
     assert (difference["same_subject"].value, difference["multi_hop"].value) == (1.0, 0.0)
     with pytest.raises(ValueError, match="the same aspects"):
-        paired_differences(old, counted(list(evaluate(FactPrompt(), ScriptedModel(old_object), CAPITALS[:6]))))
+        paired_differences(
+            old, counted(list(evaluate(FactPrompt(), ScriptedModel(old_object), CAPITALS[:6])))
+        )
 
 
 @pytest.mark.parametrize(("scores", "asked"), [(True, 4), (False, 2)])
@@ -107,14 +130,19 @@ def test_the_table_of_aspects_appears_only_where_one_is_asked() -> None:
     table = aspects([summarise(list(evaluate(FactPrompt(), model, CASES)))])
     assert table is not None and table.header == ("Editor", "same_subject", "multi_hop")
     others = 1 - 0.025 ** (1 / len(CASES))
-    assert table.rows == (("FactPrompt", Estimate(1.0, 1 - others, 1.0), Estimate(0.0, 0.0, others)),)
+    assert table.rows == (
+        ("FactPrompt", Estimate(1.0, 1 - others, 1.0), Estimate(0.0, 0.0, others)),
+    )
     assert "same_subject 6 (6)" in table.notes[1]
 
 
 def with_hops(case: EditCase) -> EditCase:
     """Make a case whose questions go through 2 and 3 facts, and one of which that is not known."""
     asked = ((2, case.edit.target_true or ""), (3, "Else"), (None, "Else"))
-    found = (Probe(Aspect.MULTI_HOP, f"{case.edit.subject} in {n} hops", right, hops=n) for n, right in asked)
+    found = (
+        Probe(Aspect.MULTI_HOP, f"{case.edit.subject} in {n} hops", right, hops=n)
+        for n, right in asked
+    )
     return replace(case, further=tuple(found))
 
 
@@ -127,16 +155,24 @@ def test_multi_hop_questions_are_counted_by_their_hops_beside_the_aspect() -> No
     }  # fmt: skip
     assert summary.aspects["multi_hop"].probes == 18
     shown = hops([summary])
-    assert shown is not None and shown.header == ("Editor", "2", "3") and "2 6 (6); 3 6 (6)" in shown.notes[1]
+    assert (
+        shown is not None
+        and shown.header == ("Editor", "2", "3")
+        and "2 6 (6); 3 6 (6)" in shown.notes[1]
+    )
     assert hops([summarise([replace(one, hops=None) for one in outcomes])]) is None
     newer, older = counted(outcomes), counted([replace(one, hops=None) for one in outcomes])
-    assert paired_differences(newer, older)["multi_hop"].value == 0.0, "older outcomes do not know their hops"
+    assert paired_differences(newer, older)["multi_hop"].value == 0.0, (
+        "older outcomes do not know their hops"
+    )
 
 
 def test_outcomes_and_summaries_from_before_hops_are_read(tmp_path: Path) -> None:
     outcomes = list(evaluate(FactPrompt(), ScriptedModel(old_object), CASES))
     lines = [asdict(one) for one in outcomes]
-    append(tmp_path / "older.jsonl", ({k: v for k, v in line.items() if k != "hops"} for line in lines))
+    append(
+        tmp_path / "older.jsonl", ({k: v for k, v in line.items() if k != "hops"} for line in lines)
+    )
     assert read_outcomes(tmp_path / "older.jsonl") == outcomes
     without = [{k: v for k, v in line.items() if k != "shots"} for line in lines]
     append(tmp_path / "damaged.jsonl", without)

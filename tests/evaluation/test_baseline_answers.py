@@ -8,21 +8,24 @@ from pathlib import Path
 import pytest
 
 from drike.cli.dry_run import CountingModel, count_own_answers
-from drike.editors.catalog import FactPrompt, Unedited
-from drike.edits import Aspect, BaselineQuestion, EditCase
-from drike.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
-from drike.evaluation.judge import Judge
-from drike.evaluation.metrics import summarise
+from drike.edits.edit import Aspect, BaselineQuestion, EditCase
 from drike.models.served import ApiOptions
-from drike.runs.evaluating import answered_cases
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, old_object
+from drike.research.editors.catalog import FactPrompt, Unedited
+from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.judge import Judge
+from drike.research.evaluation.metrics import summarise
+from drike.research.runs.evaluating import answered_cases
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, old_object
 
 
 def with_question(case: EditCase) -> EditCase:
     """Make a case that asks for the age of its subject, whose answer is published nowhere."""
     return replace(
-        case, baseline_questions=(BaselineQuestion(Aspect.SAME_SUBJECT, f"How old is {case.edit.subject}?"),)
+        case,
+        baseline_questions=(
+            BaselineQuestion(Aspect.SAME_SUBJECT, f"How old is {case.edit.subject}?"),
+        ),
     )
 
 
@@ -31,11 +34,15 @@ def ages(prompt: str) -> str:
     question = prompt.splitlines()[-1]
     if not question.startswith("How old"):
         return old_object(question)
-    return {"Land1?": " ", "Land2?": "New2 is its age"}.get(question.split()[-1], "12 years, as far as it is known")
+    return {"Land1?": " ", "Land2?": "New2 is its age"}.get(
+        question.split()[-1], "12 years, as far as it is known"
+    )
 
 
 @pytest.mark.parametrize("scores", [True, False])
-def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its_own_answer(scores: bool) -> None:
+def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its_own_answer(
+    scores: bool,
+) -> None:
     model, cases = ScriptedModel(ages, scores=scores), [*map(with_question, CAPITALS[:4])]
     answers = baseline_answers(model, [*cases, *cases])
     assert len(model.prompts) == 4 + 6 * scores, (
@@ -48,8 +55,13 @@ def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its
     ]  # fmt: skip
     assert not any(case.baseline_questions for case in answered.cases)
     never = summarise(list(evaluate(Unedited(), model, answered.cases)))
-    always = summarise(list(evaluate(Unedited(), ScriptedModel(lambda prompt: "New0"), answered.cases)))
-    assert [summary.aspects["same_subject"].estimate.value for summary in (never, always)] == [1.0, 0.0]
+    always = summarise(
+        list(evaluate(Unedited(), ScriptedModel(lambda prompt: "New0"), answered.cases))
+    )
+    assert [summary.aspects["same_subject"].estimate.value for summary in (never, always)] == [
+        1.0,
+        0.0,
+    ]
     assert not baseline_answers(model, CAPITALS[:4])
 
 
@@ -73,7 +85,9 @@ def test_an_answer_that_would_be_wrong_of_the_unedited_model_itself_is_not_used(
     cases = [*map(with_question, CAPITALS[:4])]
     inconsistent = ScriptedModel(lambda prompt: "12 years")
     inconsistent.generate = ScriptedModel(lambda prompt: "12 ye").generate  # type: ignore[method-assign]
-    assert set(baseline_answers(inconsistent, cases).values()) == {"12"}, "the last word was cut off"
+    assert set(baseline_answers(inconsistent, cases).values()) == {"12"}, (
+        "the last word was cut off"
+    )
     inconsistent.generate = ScriptedModel(lambda prompt: "twelve").generate  # type: ignore[method-assign]
     assert set(baseline_answers(inconsistent, cases).values()) == {""}
     assert with_baseline_answers(cases, baseline_answers(inconsistent, cases)).unusable == 4
@@ -91,7 +105,13 @@ def test_an_answer_that_would_be_wrong_of_the_unedited_model_itself_is_not_used(
     ],
 )
 def test_the_models_own_answer_is_kept_to_the_end_of_its_first_clause(text: str, kept: str) -> None:
-    case = EditCase("1", CAPITALS[1].edit, CAPITALS[1].probes, (), (BaselineQuestion(Aspect.SAME_SUBJECT, "q?"),))
+    case = EditCase(
+        "1",
+        CAPITALS[1].edit,
+        CAPITALS[1].probes,
+        (),
+        (BaselineQuestion(Aspect.SAME_SUBJECT, "q?"),),
+    )
     answers = baseline_answers(ScriptedModel(lambda prompt: text), [case])
     assert answers == {"q?": kept}
 

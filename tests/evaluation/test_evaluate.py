@@ -4,20 +4,20 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from drike.editors.catalog import FactPrompt, InContextEditor, Unedited
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, SameCount, Similarity, Threshold
-from drike.edits import Aspect, Edit, rewrite_probe
+from drike.edits.edit import Aspect, Edit, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import Judge, Question
-from drike.evaluation.metrics import summarise
 from drike.prompts import Prompt
-from drike.training.algorithm1 import rewrite_reward, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact
+from drike.research.editors.catalog import FactPrompt, InContextEditor, Unedited
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, SameCount, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.judge import Judge, Question
+from drike.research.evaluation.metrics import summarise
+from drike.research.training.algorithm1 import rewrite_reward, train
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:10]
 POOL = Pool(CAPITALS[10:], HashingEncoder())
@@ -26,7 +26,11 @@ POOL = Pool(CAPITALS[10:], HashingEncoder())
 def test_a_perfect_reader_scores_1_when_edited_and_keeps_its_old_facts_unedited() -> None:
     model = ScriptedModel(follows_the_fact)
     plain = list(evaluate(Unedited(), model, CASES))
-    edited = list(evaluate(InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0))), model, CASES))
+    edited = list(
+        evaluate(
+            InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0))), model, CASES
+        )
+    )
     summary = summarise(edited, plain)
     assert (summary.esr.value, summary.pc.value) == (1, 1)
     assert summary.rr_known.value == 1
@@ -37,7 +41,9 @@ def test_a_perfect_reader_scores_1_when_edited_and_keeps_its_old_facts_unedited(
 
 def test_every_probe_has_exactly_one_outcome_in_order() -> None:
     outcomes = list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES))
-    assert [(o.case_id, o.query) for o in outcomes] == [(c.case_id, p.query) for c in CASES for p in c.probes]
+    assert [(o.case_id, o.query) for o in outcomes] == [
+        (c.case_id, p.query) for c in CASES for p in c.probes
+    ]
     assert {o.editor for o in outcomes} == {"FactPrompt"}
 
 
@@ -49,8 +55,15 @@ def test_a_case_takes_one_model_call() -> None:
 
 def test_a_generate_only_model_has_the_same_rates_and_no_margins() -> None:
     scored = summarise(list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES)))
-    written = summarise(list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact, scores=False), CASES)))
-    assert (written.esr, written.pc, written.rr, written.s) == (scored.esr, scored.pc, scored.rr, scored.s)
+    written = summarise(
+        list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact, scores=False), CASES))
+    )
+    assert (written.esr, written.pc, written.rr, written.s) == (
+        scored.esr,
+        scored.pc,
+        scored.rr,
+        scored.s,
+    )
     assert written.esm.value is None and scored.esm.value is not None
 
 
@@ -68,7 +81,9 @@ def test_generated_answers_recorded_beside_scores_agree_with_them() -> None:
         assert outcome.matched == outcome.correct
 
 
-@pytest.mark.parametrize(("written", "right"), [("New", True), ("Newton", False), ("New York", True), ("Old", False)])
+@pytest.mark.parametrize(
+    ("written", "right"), [("New", True), ("Newton", False), ("New York", True), ("Old", False)]
+)
 def test_a_scored_target_is_right_only_at_a_word_boundary(written: str, right: bool) -> None:
     question = [Question(Prompt("It is"), "New", "Old")]
     assert Judge(ScriptedModel(lambda p: written)).ask(question)[0].correct is right
@@ -81,12 +96,18 @@ def test_edits_the_retriever_was_trained_on_are_refused_unless_allowed() -> None
     list(evaluate(editor, model, CASES))
     list(train(editor, rewrite_reward(model), CASES[:2], epochs=1))
     asked = len(model.prompts)
-    control = replace(editor, selector=RankAndCut(Similarity(), SameCount(editor.selector.ranker, Threshold())))
+    control = replace(
+        editor, selector=RankAndCut(Similarity(), SameCount(editor.selector.ranker, Threshold()))
+    )
     for one in (editor, control):
-        with pytest.raises(UsageError, match=f"trained on 2 of these {len(CASES)} edits: leave them out"):
+        with pytest.raises(
+            UsageError, match=f"trained on 2 of these {len(CASES)} edits: leave them out"
+        ):
             next(evaluate(one, model, CASES))
     assert len(model.prompts) == asked, "the model must not be called"
-    assert len(list(evaluate(editor, model, CASES, allow_trained=True))) == sum(len(case.probes) for case in CASES)
+    assert len(list(evaluate(editor, model, CASES, allow_trained=True))) == sum(
+        len(case.probes) for case in CASES
+    )
     assert list(evaluate(editor, model, CASES[2:]))
 
 
@@ -103,8 +124,12 @@ class Own:
 
 def test_all_edits_of_a_case_are_in_force_and_checked_against_training() -> None:
     second = CAPITALS[20].edit
-    case = replace(CASES[0], probes=(*CASES[0].probes, rewrite_probe(second)), other_edits=(second,))
-    model = ScriptedModel(lambda prompt: next((f for f in facts(prompt) if asks(prompt, f)), "?").split()[-1])
+    case = replace(
+        CASES[0], probes=(*CASES[0].probes, rewrite_probe(second)), other_edits=(second,)
+    )
+    model = ScriptedModel(
+        lambda prompt: next((f for f in facts(prompt) if asks(prompt, f)), "?").split()[-1]
+    )
 
     def facts(prompt: str) -> list[str]:
         return [line.removeprefix("Imagine that ").rstrip(".") for line in prompt.splitlines()[:-1]]

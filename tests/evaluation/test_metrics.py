@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.edits import ASPECTS_OF_S, Aspect
-from drike.evaluation.metrics import (
+from drike.edits.edit import ASPECTS_OF_S, Aspect
+from drike.research.evaluation.metrics import (
     Outcome,
     counted,
     estimated,
@@ -22,7 +22,13 @@ from drike.support.table import Difference
 
 
 def outcome(
-    case: str, aspect: Aspect, correct: bool, *, query: str = "q", editor: str = "E", prob_margin: float | None = None
+    case: str,
+    aspect: Aspect,
+    correct: bool,
+    *,
+    query: str = "q",
+    editor: str = "E",
+    prob_margin: float | None = None,
 ) -> Outcome:
     return Outcome(
         editor,
@@ -59,17 +65,25 @@ rows = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size
 
 
 @given(rows)
-def test_rates_are_shares_of_right_probes_inside_their_interval(correct: list[tuple[bool, bool, bool]]) -> None:
+def test_rates_are_shares_of_right_probes_inside_their_interval(
+    correct: list[tuple[bool, bool, bool]],
+) -> None:
     summary = summarise(setup(correct), resamples=200)
-    for estimate, column in zip((summary.esr, summary.pc, summary.rr), zip(*correct, strict=True), strict=True):
+    for estimate, column in zip(
+        (summary.esr, summary.pc, summary.rr), zip(*correct, strict=True), strict=True
+    ):
         assert estimate.value == pytest.approx(sum(column) / len(column))
         assert estimate.low is not None and estimate.high is not None
         assert 0 <= estimate.low <= estimate.high <= 1
-        assert (estimate.low <= estimate.value + 1e-9 and estimate.value - 1e-9 <= estimate.high) or len(correct) < 8
+        assert (
+            estimate.low <= estimate.value + 1e-9 and estimate.value - 1e-9 <= estimate.high
+        ) or len(correct) < 8
 
 
 def test_rates_are_micro_averages_over_probes() -> None:
-    outcomes = [outcome("1", Aspect.NEIGHBORHOOD, right, query=str(i)) for i, right in enumerate([True] * 9)]
+    outcomes = [
+        outcome("1", Aspect.NEIGHBORHOOD, right, query=str(i)) for i, right in enumerate([True] * 9)
+    ]
     outcomes += [outcome("2", Aspect.NEIGHBORHOOD, False)]
     assert summarise(outcomes).rr.value == 0.9
 
@@ -82,7 +96,8 @@ def test_metrics_not_measured_are_none_not_zero() -> None:
 
 def test_rr_known_excludes_neighbours_the_model_did_not_know() -> None:
     edited = [
-        outcome("1", Aspect.NEIGHBORHOOD, right, query=q) for q, right in [("a", True), ("b", False), ("c", False)]
+        outcome("1", Aspect.NEIGHBORHOOD, right, query=q)
+        for q, right in [("a", True), ("b", False), ("c", False)]
     ]
     plain = [
         outcome("1", Aspect.NEIGHBORHOOD, right, query=q, editor="U")
@@ -137,7 +152,9 @@ def test_margins_are_averaged_over_the_probes_that_have_them() -> None:
     assert summary.gsm.value is not None and math.isclose(summary.gsm.value, -0.25)
 
 
-def intervals_by_definition(by_case: list[list[float]], seed: int, resamples: int) -> list[tuple[float, float]]:
+def intervals_by_definition(
+    by_case: list[list[float]], seed: int, resamples: int
+) -> list[tuple[float, float]]:
     """The intervals of ratios of pairs of columns, with Python's own generator and sums."""
     rng, drawn = random.Random(seed), []
     for _ in range(resamples):
@@ -153,10 +170,15 @@ def intervals_by_definition(by_case: list[list[float]], seed: int, resamples: in
 @pytest.mark.parametrize(("cases", "seed"), [(1, 0), (7, 3), (100, 0), (100, 2**63 - 1)])
 def test_resamples_are_those_of_pythons_generator(cases: int, seed: int) -> None:
     rng = random.Random(cases)
-    by_case = [[float(rng.random() < 0.6), 1.0, rng.uniform(-1, 1), 1.0 + rng.randrange(3)] for _ in range(cases)]
+    by_case = [
+        [float(rng.random() < 0.6), 1.0, rng.uniform(-1, 1), 1.0 + rng.randrange(3)]
+        for _ in range(cases)
+    ]
     expected = intervals_by_definition(by_case, seed, 200)
     counts = np.array(by_case).reshape(cases, 2, 2)
-    ratios = [one[..., 0] / one[..., 1] for one in (counts.sum(axis=0), resampled(counts, 200, seed))]
+    ratios = [
+        one[..., 0] / one[..., 1] for one in (counts.sum(axis=0), resampled(counts, 200, seed))
+    ]
     found = [(one.low, one.high) for one in estimated(*ratios)]
     assert found[0] == expected[0], "counts are summed without rounding"
     assert found[1] == pytest.approx(expected[1], rel=1e-12)
@@ -187,16 +209,30 @@ def test_many_probes_of_one_edit_count_once_where_all_are_right() -> None:
     assert share_over_cases([[True] * 40]) == summarise(of_one).rr
     mixed = [outcome("1", Aspect.NEIGHBORHOOD, i < 30, query=str(i)) for i in range(40)]
     rr = summarise(mixed).rr
-    assert rr.value == 0.75 and rr.low is not None and rr.high is not None and rr.low < 0.1 and rr.high > 0.9
+    assert (
+        rr.value == 0.75
+        and rr.low is not None
+        and rr.high is not None
+        and rr.low < 0.1
+        and rr.high > 0.9
+    )
 
 
 def test_margins_that_agree_may_still_be_otherwise() -> None:
-    certain = summarise([outcome(str(i), Aspect.REWRITE, True, prob_margin=-1.0) for i in range(15)]).esm
-    assert (certain.value, certain.low, certain.high) == (-1, -1, pytest.approx(-1 + 2 * 0.2180, abs=1e-3))
+    certain = summarise(
+        [outcome(str(i), Aspect.REWRITE, True, prob_margin=-1.0) for i in range(15)]
+    ).esm
+    assert (certain.value, certain.low, certain.high) == (
+        -1,
+        -1,
+        pytest.approx(-1 + 2 * 0.2180, abs=1e-3),
+    )
 
 
 @pytest.mark.parametrize(("cases", "significant"), [(1, False), (3, False), (30, True)])
-def test_a_difference_that_is_the_same_on_very_few_edits_is_not_significant(cases: int, significant: bool) -> None:
+def test_a_difference_that_is_the_same_on_very_few_edits_is_not_significant(
+    cases: int, significant: bool
+) -> None:
     differences = paired_differences(
         counted(setup([(True, True, True)] * cases)), counted(setup([(False, True, True)] * cases))
     )
@@ -205,6 +241,19 @@ def test_a_difference_that_is_the_same_on_very_few_edits_is_not_significant(case
 
 
 def test_a_summary_prints_as_a_table() -> None:
-    heading, columns, _, row, intervals = str(summarise(setup([(True, True, False), (True, False, True)]))).splitlines()
-    assert heading == "2 edits" and columns.split() == ["Editor", "S", "ESR", "PC", "RR", "ESM", "GSM"]
-    assert row.split() == ["E", "0.600", "1.000", "0.500", "0.500", "n/a", "n/a"] and intervals.count("[") == 4
+    heading, columns, _, row, intervals = str(
+        summarise(setup([(True, True, False), (True, False, True)]))
+    ).splitlines()
+    assert heading == "2 edits" and columns.split() == [
+        "Editor",
+        "S",
+        "ESR",
+        "PC",
+        "RR",
+        "ESM",
+        "GSM",
+    ]
+    assert (
+        row.split() == ["E", "0.600", "1.000", "0.500", "0.500", "n/a", "n/a"]
+        and intervals.count("[") == 4
+    )

@@ -11,21 +11,25 @@ import transformers
 from tokenizers import Tokenizer
 
 from drike.cli.dry_run import CountingModel
-from drike.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
-from drike.edits import Aspect, EditCase, Probe
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GENERATE, GREEDY, RULES, Judge, Question, Rule
+from drike.edits.edit import Aspect, EditCase, Probe
 from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.served import ApiOptions
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.prompts import CHAT_INSTRUCTION, Prompt
-from tests.worlds.answers import cached
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import Handler, chat_answer, connect, serve
-from tests.worlds.small import CAPITALS
-from tests.worlds.zoo import llama, tokenizer, wrap
+from drike.research.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.judge import GENERATE, GREEDY, RULES, Judge, Question, Rule
+from tests.fakes.answers import cached
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import Handler, chat_answer, connect, serve
+from tests.fakes.small import CAPITALS
+from tests.fakes.zoo import llama, tokenizer, wrap
 
-CHALLENGES = ("Are you sure? The capital of Peru is", "Really? The capital of Peru is", "Well? The capital of Peru is")
+CHALLENGES = (
+    "Are you sure? The capital of Peru is",
+    "Really? The capital of Peru is",
+    "Well? The capital of Peru is",
+)
 ASKED = Question(Prompt("The capital of Peru is"), "Oslo", "Lima", challenges=CHALLENGES)
 
 
@@ -47,13 +51,21 @@ def gives_in_late(prompt: str) -> str:
 @pytest.mark.parametrize("by", RULES.values())
 @pytest.mark.parametrize(
     ("rule", "right"),
-    [(steadfast, [True, True, True]), (gives_in, [True, False, False]), (gives_in_late, [True, True, False])],
+    [
+        (steadfast, [True, True, True]),
+        (gives_in, [True, False, False]),
+        (gives_in_late, [True, True, False]),
+    ],
 )
 def test_the_last_answer_is_judged_by_each_rule(by: Rule, rule: Any, right: list[bool]) -> None:
-    questions = [Question(ASKED.prompt, "Oslo", "Lima", challenges=CHALLENGES[:turns]) for turns in (0, 1, 3)]
+    questions = [
+        Question(ASKED.prompt, "Oslo", "Lima", challenges=CHALLENGES[:turns]) for turns in (0, 1, 3)
+    ]
     assert [one.correct for one in Judge(ScriptedModel(rule), by).ask(questions)] == right
     if by is GENERATE:
-        assert [one.correct for one in Judge(ScriptedModel(rule, scores=False)).ask(questions)] == right
+        assert [
+            one.correct for one in Judge(ScriptedModel(rule, scores=False)).ask(questions)
+        ] == right
 
 
 def test_a_model_of_strings_gets_its_own_answers_and_the_challenges_as_text() -> None:
@@ -63,7 +75,9 @@ def test_a_model_of_strings_gets_its_own_answers_and_the_challenges_as_text() ->
         seen.extend(prompts)
         return [f" Oslo{prompt.count('Oslo')}, I think\nmore" for prompt in prompts]
 
-    Judge(CustomModel("mine", generate)).ask([ASKED, Question(ASKED.prompt, "Oslo", challenges=CHALLENGES[:1])])
+    Judge(CustomModel("mine", generate)).ask(
+        [ASKED, Question(ASKED.prompt, "Oslo", challenges=CHALLENGES[:1])]
+    )
     first, second, third = CHALLENGES
     assert seen == [
         "The capital of Peru is",
@@ -83,13 +97,24 @@ def test_behind_an_api_and_in_its_cache_each_turn_is_a_message(tmp_path: Path) -
     with serve(respond) as served:
         model = connect(served.named(), deadline=10.0)
         kept = CachedModel(model, "m", AnswerCache(tmp_path / "answers.sqlite"))
-        questions = [Question(ASKED.prompt, "Oslo", challenges=CHALLENGES[:turns]) for turns in (0, 1, 3)]
+        questions = [
+            Question(ASKED.prompt, "Oslo", challenges=CHALLENGES[:turns]) for turns in (0, 1, 3)
+        ]
         for _ in range(2):
             assert [one.correct for one in Judge(kept).ask(questions)] == [True, True, False]
         model.close()
     first = ("user", f"{CHAT_INSTRUCTION}\n\nThe capital of Peru is")
-    turns = [first, *(turn for challenge in CHALLENGES for turn in (("assistant", "Oslo"), ("user", challenge)))]
-    assert sorted(conversations, key=len) == [turns[:1], turns[:3], turns[:5], turns], "the second time all is cached"
+    turns = [
+        first,
+        *(
+            turn
+            for challenge in CHALLENGES
+            for turn in (("assistant", "Oslo"), ("user", challenge))
+        ),
+    ]
+    assert sorted(conversations, key=len) == [turns[:1], turns[:3], turns[:5], turns], (
+        "the second time all is cached"
+    )
 
 
 def test_the_cache_keeps_a_conversation_apart_from_its_text(tmp_path: Path) -> None:
@@ -115,9 +140,10 @@ def test_a_local_chat_model_reads_the_turns_of_its_template_and_scores_behind_th
     model: Any = wrap(llama, chatty, template="chat")
     read: list[str] = []
     forward = model._scorer.read
-    model._scorer.read = lambda requests: (read.extend(chatty.decode(one.ids) for one in requests), forward(requests))[
-        1
-    ]
+    model._scorer.read = lambda requests: (
+        read.extend(chatty.decode(one.ids) for one in requests),
+        forward(requests),
+    )[1]
     [verdict] = Judge(model).ask(
         [Question(Prompt("Ada comes from"), "Rome", challenges=("Are you sure? Ada comes from",))]
     )
@@ -129,14 +155,18 @@ def test_a_local_chat_model_reads_the_turns_of_its_template_and_scores_behind_th
     assert verdict.score is not None and verdict.correct is not None
     plain = Request("Are you sure? Ada comes from", " Rome")
     conversation = Request(plain.prompt, plain.continuation, earlier=("Ada comes from", reply))
-    assert [one.logprob for one in model.score([plain, conversation])] != 2 * [model.score([plain])[0].logprob]
+    assert [one.logprob for one in model.score([plain, conversation])] != 2 * [
+        model.score([plain])[0].logprob
+    ]
     [written] = model.generate([(*conversation.earlier, conversation.prompt)], 2, None)
     assert written.prompt_tokens == verdict.prompt_tokens
 
 
 def test_a_doubted_model_that_reasons_keeps_its_reasons_in_the_conversation() -> None:
     def reasons(prompt: str) -> str:
-        return "Oslo" if prompt.endswith(CHALLENGES[0]) else f"It changed.\n{ANSWER_CUE} Oslo.\nmore"
+        return (
+            "Oslo" if prompt.endswith(CHALLENGES[0]) else f"It changed.\n{ANSWER_CUE} Oslo.\nmore"
+        )
 
     model = ScriptedModel(reasons)
     prompt = EditCoT().prompts([CAPITALS[0].edit], ["The capital of Peru is"])[0]
@@ -147,16 +177,32 @@ def test_a_doubted_model_that_reasons_keeps_its_reasons_in_the_conversation() ->
 
 def doubted(case: EditCase, turns: int) -> Probe:
     challenges = tuple(f"Are you sure? {case.edit.query}" for _ in range(turns))
-    return Probe(Aspect.PUSHBACK, case.edit.query, case.edit.target_new, case.edit.target_true, challenges=challenges)
+    return Probe(
+        Aspect.PUSHBACK,
+        case.edit.query,
+        case.edit.target_new,
+        case.edit.target_true,
+        challenges=challenges,
+    )
 
 
 @pytest.mark.parametrize("by", [GREEDY, GENERATE])
-def test_outcomes_of_challenged_questions_say_what_was_asked_and_count_each_answer(by: Rule) -> None:
+def test_outcomes_of_challenged_questions_say_what_was_asked_and_count_each_answer(
+    by: Rule,
+) -> None:
     case = CAPITALS[0]
     case = EditCase(case.case_id, case.edit, case.probes, (doubted(case, 1), doubted(case, 3)))
     outcomes = list(evaluate(FactPrompt(), ScriptedModel(lambda prompt: "New0"), [case], rule=by))
-    paper = list(evaluate(FactPrompt(), ScriptedModel(lambda prompt: "New0"), [EditCase("0", case.edit, case.probes)]))
-    assert [(one.aspect, one.correct) for one in outcomes[:-2]] == [(one.aspect, one.correct) for one in paper]
+    paper = list(
+        evaluate(
+            FactPrompt(),
+            ScriptedModel(lambda prompt: "New0"),
+            [EditCase("0", case.edit, case.probes)],
+        )
+    )
+    assert [(one.aspect, one.correct) for one in outcomes[:-2]] == [
+        (one.aspect, one.correct) for one in paper
+    ]
     once, thrice = outcomes[-2:]
     assert (once.calls, thrice.calls, once.correct) == (2, 4, True)
     assert once.query == f"{case.edit.query}\nAre you sure? {case.edit.query}"

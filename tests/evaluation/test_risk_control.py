@@ -12,19 +12,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from drike.editors.selectors import Threshold
 from drike.errors import UsageError
-from drike.evaluation.risk_control import (
-    _LARGEST_BET,
+from drike.research.editors.selectors import Threshold
+from drike.research.evaluation.risk_control import (
     Counts,
     Guarantee,
     calibrate,
     certified,
-    exceeds,
     lower_bound,
     rates,
     score,
 )
+from drike.support.statistics import _LARGEST_BET, exceeds
 
 EDITS, DRAWS = 40, 400
 NOISE = 3 * (0.05 * 0.95 / DRAWS) ** 0.5
@@ -40,7 +39,10 @@ def worlds(level: float, *, harder: float = 0.2) -> Iterator[tuple[Counts, Count
         shared = rng.random(EDITS) < 0.5  # half of the edits answer all their neighbours alike
         right = np.where(shared, n * (rng.random(EDITS) < p), rng.binomial(n, p))
         ones = np.ones(EDITS)
-        yield np.stack([ones, ones, right], axis=1).astype(float), np.stack([ones, ones, n], axis=1).astype(float)
+        yield (
+            np.stack([ones, ones, right], axis=1).astype(float),
+            np.stack([ones, ones, n], axis=1).astype(float),
+        )
 
 
 @pytest.mark.parametrize("level", [0.7, 0.8])
@@ -50,11 +52,15 @@ def test_a_promise_that_does_not_hold_passes_at_most_one_time_in_twenty(level: f
         passed += bool(certified(promise, {"only": right}, probes, max_probes=8))
         by_edit += exceeds(right[:, 2] / probes[:, 2], level)
     assert passed / DRAWS <= 0.05 + NOISE
-    assert by_edit / DRAWS > 0.1, "the mean of the edits' shares is another metric, and promises too much"
+    assert by_edit / DRAWS > 0.1, (
+        "the mean of the edits' shares is another metric, and promises too much"
+    )
 
 
 @pytest.mark.parametrize(("level", "edits"), [(0.8, 40), (0.9, 59), (0.6, 20)])
-def test_right_and_wrong_answers_at_the_level_itself_rarely_exceed_it(level: float, edits: int) -> None:
+def test_right_and_wrong_answers_at_the_level_itself_rarely_exceed_it(
+    level: float, edits: int
+) -> None:
     rng, draws = np.random.default_rng(1), 2000
     error = np.mean([exceeds(rng.random(edits) < level, level) for _ in range(draws)])
     assert 0.01 < error <= 0.05 + 3 * (0.05 * 0.95 / draws) ** 0.5
@@ -127,8 +133,14 @@ def test_an_easy_batch_that_is_given_first_does_not_pay_for_the_others(level: fl
 
 def test_many_settings_do_not_raise_the_error() -> None:
     promise, false = Guarantee("rr", 0.75), 0
-    for (safe, probes), (edge, _), (worse, _) in zip(worlds(0.9, harder=0.05), worlds(0.75), worlds(0.7), strict=True):
-        settings = {"safe": safe, **dict.fromkeys(range(5), edge), **{str(i): worse for i in range(5)}}
+    for (safe, probes), (edge, _), (worse, _) in zip(
+        worlds(0.9, harder=0.05), worlds(0.75), worlds(0.7), strict=True
+    ):
+        settings = {
+            "safe": safe,
+            **dict.fromkeys(range(5), edge),
+            **{str(i): worse for i in range(5)},
+        }
         false += len(certified(promise, settings, probes, max_probes=8)) > 1
     assert false / DRAWS <= 0.05 + NOISE
 
@@ -169,7 +181,8 @@ def test_the_best_level_that_can_be_promised_is_the_largest_that_passes() -> Non
         bound = lower_bound(Guarantee("rr", 0.5), right, probes, max_probes=8)
         assert 0.5 < bound < right[:, 2].sum() / probes[:, 2].sum()
         assert [
-            bool(certified(Guarantee("rr", x), {0: right}, probes, max_probes=8)) for x in (bound, bound + 0.01)
+            bool(certified(Guarantee("rr", x), {0: right}, probes, max_probes=8))
+            for x in (bound, bound + 0.01)
         ] == [
             1,
             0,
@@ -184,12 +197,21 @@ def test_without_a_promise_the_setting_with_the_largest_s_is_chosen_less_its_cos
     by_k = dict(enumerate(under, 1))
     assert calibrate(by_k, probes) == 2
     assert calibrate(by_k, probes, cost={1: 0, 2: 0.9, 3: 0.9, 4: 0.9}) == 1
-    kept = {sigma: [Threshold(sigma).keep(row) for row in probs.tolist()] for sigma in (0.0, 0.1, 0.25, 0.5)}
-    by_sigma = {sigma: np.array([under[k - 1][i] for i, k in enumerate(ks)]) for sigma, ks in kept.items()}
-    assert calibrate(by_sigma, probes) == max(by_sigma, key=lambda sigma: score(by_sigma[sigma], probes))
+    kept = {
+        sigma: [Threshold(sigma).keep(row) for row in probs.tolist()]
+        for sigma in (0.0, 0.1, 0.25, 0.5)
+    }
+    by_sigma = {
+        sigma: np.array([under[k - 1][i] for i, k in enumerate(ks)]) for sigma, ks in kept.items()
+    }
+    assert calibrate(by_sigma, probes) == max(
+        by_sigma, key=lambda sigma: score(by_sigma[sigma], probes)
+    )
 
 
-@pytest.mark.parametrize("text", ["rr>=1.2", "rr>=0", "foo>=.5", "rr>.5", "rr>=", "rr>=.5,pc>=.5", "s>=.9", "rr>=nan"])
+@pytest.mark.parametrize(
+    "text", ["rr>=1.2", "rr>=0", "foo>=.5", "rr>.5", "rr>=", "rr>=.5,pc>=.5", "s>=.9", "rr>=nan"]
+)
 def test_a_promise_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="guarantee"):
         Guarantee.parse(text)

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from drike.edits.record import EditRecord, Status
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.gates.calibrated import MIN_SEMANTIC_TEXTS
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Gate
 from drike.gates.index import NEAREST, EditIndex
-from drike.stores.records import EditRecord, Status
-from tests.worlds.indexes import GATE, PERU, indexed, matched, stored
+from tests.fakes.indexes import GATE, PERU, indexed, matched, stored
 
 
 def test_the_gate_loads_no_torch() -> None:
@@ -36,9 +36,15 @@ def test_the_calibrated_gate_tells_the_edit_s_question_from_others_about_the_sub
 
 
 def test_wordings_without_the_subject_count_only_among_many() -> None:
-    query, ada = "The ferryman of a lake is", EditRecord("Lake Ada", "The ferryman of Lake Ada is", "Ann")
+    query, ada = (
+        "The ferryman of a lake is",
+        EditRecord("Lake Ada", "The ferryman of Lake Ada is", "Ann"),
+    )
     assert GATE.candidates(query, indexed(ada)) == []
-    many = [EditRecord(f"Town {i}", f"The ferryman of Town {i} is", "Ann") for i in range(MIN_SEMANTIC_TEXTS)]
+    many = [
+        EditRecord(f"Town {i}", f"The ferryman of Town {i} is", "Ann")
+        for i in range(MIN_SEMANTIC_TEXTS)
+    ]
     found = GATE.candidates(query, indexed(ada, *many))
     assert len(found) == NEAREST
     assert (found[0].edit.id, found[0].name) == (1, None)
@@ -48,19 +54,37 @@ def test_wordings_without_the_subject_count_only_among_many() -> None:
 
 
 def test_texts_that_share_no_telling_word_with_a_query_are_not_compared() -> None:
-    many = [EditRecord(f"Town {i}", f"The mayor of Town {i} is", "Ann") for i in range(MIN_SEMANTIC_TEXTS)]
+    many = [
+        EditRecord(f"Town {i}", f"The mayor of Town {i} is", "Ann")
+        for i in range(MIN_SEMANTIC_TEXTS)
+    ]
     index = indexed(*many)
     assert len(GATE.candidates("Who is mayor of the town there?", index)) >= NEAREST
-    for other in ("How do I cook rice?", "Who is it?", "?"):  # nothing, nothing but common words, no words
+    for other in (
+        "How do I cook rice?",
+        "Who is it?",
+        "?",
+    ):  # nothing, nothing but common words, no words
         assert index.sharing(other) == set()
         assert GATE.candidates(other, index) == []
-    assert index.sharing("town halls, gardens, lakes, rivers") == set()  # a small part of what it says
+    assert (
+        index.sharing("town halls, gardens, lakes, rivers") == set()
+    )  # a small part of what it says
 
 
-def test_of_many_edits_of_a_subject_the_nearest_are_compared_in_whatever_order_they_were_stored() -> None:
-    kinds, what = ("old", "new", "main", "last", "royal"), ("price", "office", "owner", "school", "boat")
+def test_of_many_edits_of_a_subject_the_nearest_are_compared_in_whatever_order_they_were_stored() -> (
+    None
+):
+    kinds, what = (
+        ("old", "new", "main", "last", "royal"),
+        ("price", "office", "owner", "school", "boat"),
+    )
     things = [f"{kind} {thing}" for kind in kinds for thing in what]
-    many = [EditRecord("Acme", f"The {thing} number {i} of Acme is", "Ann") for thing in things for i in range(8)]
+    many = [
+        EditRecord("Acme", f"The {thing} number {i} of Acme is", "Ann")
+        for thing in things
+        for i in range(8)
+    ]
     asked = EditRecord("Acme", "The capital of Acme is", "Oslo")
     for records in ([*many, asked], [asked, *reversed(many)]):
         decision = GATE.decide("What is the capital of Acme?", indexed(*records))
@@ -94,7 +118,10 @@ def test_a_question_that_is_a_stored_text_matches_whatever_it_names(gate: Gate) 
 
 @pytest.mark.parametrize("gate", [Named(), replace(GATE, threshold=0.001)])
 def test_no_other_edit_of_the_subject_answers_in_place_of_an_excluded_one(gate: Gate) -> None:
-    query, pride = "So what is the capital of Peru?", EditRecord("Peru", "The pride of Peru is", "Ilo")
+    query, pride = (
+        "So what is the capital of Peru?",
+        EditRecord("Peru", "The pride of Peru is", "Ilo"),
+    )
     excluded = replace(PERU, negatives=(query,))
     options: dict[str, Any] = {"gate": gate, "encoder": HashingEncoder()}
     assert matched(query, PERU, pride, **options)[0] == 1
@@ -115,7 +142,8 @@ def test_no_gate_fires_on_a_negative_exemplar(gate: Gate) -> None:
 
 def test_calibrated_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
     entries = [
-        EditRecord(f"Name {i % 7}", f"The {i % 5} of Name {i % 7} is", f"o{i}", priority=i % 2) for i in range(35)
+        EditRecord(f"Name {i % 7}", f"The {i % 5} of Name {i % 7} is", f"o{i}", priority=i % 2)
+        for i in range(35)
     ]
     edits = stored(*entries)
     gate = replace(GATE, threshold=0.2)
@@ -127,14 +155,18 @@ def test_calibrated_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
     assert [gate.decide(query, again) for query in queries] == expected
 
 
-def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_about_negative_exemplars() -> None:
+def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_about_negative_exemplars() -> (
+    None
+):
     query = "The largest town of Peru"
     gate = replace(GATE, grey=(0.001, 0.9))
 
     def uncertain(query: str, *entries: EditRecord) -> list[int]:
         decision = gate.decide(query, indexed(*entries))
         sure = {one.edit.id for one in decision.candidates if one.probability >= gate.threshold}
-        assert {one.id for one in decision.matched} <= sure and len(decision.matched) == min(len(sure), MOST_MATCHED)
+        assert {one.id for one in decision.matched} <= sure and len(decision.matched) == min(
+            len(sure), MOST_MATCHED
+        )
         return sorted(one.edit.id for one in decision.uncertain)
 
     assert uncertain(query, PERU) == [1]
@@ -143,7 +175,8 @@ def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_abo
     assert uncertain("The largest town", PERU, *others) == []
     assert uncertain(query, replace(PERU, negatives=(query,))) == []
     towns = [
-        EditRecord("Peru", f"The {size} town of Peru is", f"t{size}") for size in ("large", "wide", "long", "tall")
+        EditRecord("Peru", f"The {size} town of Peru is", f"t{size}")
+        for size in ("large", "wide", "long", "tall")
     ]
     assert len(uncertain(query, *towns)) <= MOST_MATCHED
 

@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+from drike.edits.record import EditRecord, StoreError
 from drike.encoders import HashingEncoder
 from drike.gates import calibration
 from drike.gates.calibrated import Calibrated, LogisticHead
@@ -26,8 +27,7 @@ from drike.gates.calibration import (
     to_json,
 )
 from drike.gates.index import EditIndex
-from drike.stores.records import EditRecord, StoreError
-from tests.worlds.indexes import GATE, PERU, indexed, stored
+from tests.fakes.indexes import GATE, PERU, indexed, stored
 
 
 def test_a_calibration_comes_back_as_it_was_saved_and_a_damaged_one_is_refused() -> None:
@@ -43,11 +43,15 @@ def test_calibration_learns_from_probes_and_leaves_the_gate_alone_without_any() 
     entries = [EditRecord(f"Town{i}", f"The mayor of Town{i} is", "Ann") for i in range(60)]
     index = indexed(*entries)
     asked = (("boss", True), ("mayor", False))
-    probes = [GateProbe(f"Town{i} {text}", i + 1, fires) for i in range(60) for text, fires in asked]
+    probes = [
+        GateProbe(f"Town{i} {text}", i + 1, fires) for i in range(60) for text, fires in asked
+    ]
     after = calibrated(GATE, probes, index)
 
     def likelihood(gate: Calibrated) -> float:
-        found = [(gate.candidates(probe.query, index)[0].probability, probe.concerns) for probe in probes]
+        found = [
+            (gate.candidates(probe.query, index)[0].probability, probe.concerns) for probe in probes
+        ]
         return float(sum(np.log(p if concerns else 1 - p) for p, concerns in found))
 
     assert likelihood(after) > likelihood(GATE) + 1
@@ -65,7 +69,9 @@ def test_probes_of_single_edits_shift_these_only_and_by_little() -> None:
 
 def test_probes_written_with_edits_are_not_stored_while_they_are_asked() -> None:
     anthem = EditRecord("Peru", "The anthem of Peru is", "Ode")
-    edits, probes = make_probes(stored(replace(PERU, paraphrases=("Peru's capital",), negatives=("Peru",)), anthem))
+    edits, probes = make_probes(
+        stored(replace(PERU, paraphrases=("Peru's capital",), negatives=("Peru",)), anthem)
+    )
     assert [one.record.paraphrases + one.record.negatives for one in edits] == [(), ()]
     assert probes == [
         GateProbe("Peru's capital", 1, True),
@@ -81,7 +87,9 @@ def test_what_is_certified_is_monotone_in_the_level_the_fires_and_the_edits() ->
     thresholds = [lowest_threshold(values, level) or 2.0 for level in (0.01, 0.02, 0.05, 0.1, 0.3)]
     assert thresholds == sorted(thresholds, reverse=True)
     assert thresholds[-1] < thresholds[1]
-    assert (lowest_threshold([[1.0], *values], 0.05) or 2.0) >= (lowest_threshold(values, 0.05) or 2.0)
+    assert (lowest_threshold([[1.0], *values], 0.05) or 2.0) >= (
+        lowest_threshold(values, 0.05) or 2.0
+    )
     assert (lowest_threshold(values[:100], 0.05) or 2.0) >= (lowest_threshold(values, 0.05) or 2.0)
 
 
@@ -110,7 +118,9 @@ def certificate_of(probabilities: dict[str, float], level: float) -> Certificate
     """The certificate of edits that each have one question, imported in this order."""
     edits = {text: SimpleNamespace(id=i) for i, text in enumerate(probabilities)}
     gate = SimpleNamespace(
-        candidates=lambda query, _: [SimpleNamespace(edit=edits[query], probability=probabilities[query])]
+        candidates=lambda query, _: [
+            SimpleNamespace(edit=edits[query], probability=probabilities[query])
+        ]
     )
     probes = [GateProbe(text, edit.id, False) for text, edit in edits.items()]
     return certify(cast("Calibrated", gate), probes, EditIndex.of((), HashingEncoder()), level)
@@ -119,7 +129,10 @@ def certificate_of(probabilities: dict[str, float], level: float) -> Certificate
 def test_a_certificate_is_the_same_in_every_order_of_import() -> None:
     for draw in range(5):
         edits = [(f"{draw} {i}", float(i >= 150 and i % 2)) for i in range(300)]
-        first, *others = (certificate_of(dict(order), 0.3) for order in (edits, edits[::-1], edits[::2] + edits[1::2]))
+        first, *others = (
+            certificate_of(dict(order), 0.3)
+            for order in (edits, edits[::-1], edits[::2] + edits[1::2])
+        )
         assert first.threshold is None or first.possible < 0.3
         assert all(other == first for other in others)
 
@@ -127,7 +140,9 @@ def test_a_certificate_is_the_same_in_every_order_of_import() -> None:
 # Orders of import: the rates of false matches of n edits whose mean is p.
 ORDERS: dict[str, Callable[[int, float], Sequence[float] | np.ndarray]] = {
     "an easy half first": lambda n, p: np.where(np.arange(n) < n // 2, 0.0, 2 * p),
-    "an easy tenth last": lambda n, p: np.where(np.arange(n) < n - n // 10, p * n / (n - n // 10), 0.0),
+    "an easy tenth last": lambda n, p: np.where(
+        np.arange(n) < n - n // 10, p * n / (n - n // 10), 0.0
+    ),
     "one after another": lambda n, p: np.where(np.arange(n) % 2, 2 * p, 0.0),
     "five hard blocks": lambda n, p: np.where(np.arange(n) // (n // 20) % 4 == 3, 4 * p, 0.0),
     "harder and harder": lambda n, p: np.linspace(0, 2 * p, n),
@@ -149,7 +164,9 @@ def false_certificates(order: str, level: float, draws: int) -> float:
         matches = rng.random(n := 20 * int(rng.integers(10, 30))) < ORDERS[order](n, level + 1e-6)
         if order == "by what was measured":
             matches = np.sort(matches)
-        certificate = certificate_of({f"{draw} {i}": float(match) for i, match in enumerate(matches)}, level)
+        certificate = certificate_of(
+            {f"{draw} {i}": float(match) for i, match in enumerate(matches)}, level
+        )
         given += certificate.threshold is not None
     return given / draws
 
@@ -165,7 +182,9 @@ def test_no_order_of_import_gives_false_certificates(order: str) -> None:
 @pytest.mark.parametrize("level", [0.02, 0.05, 0.15])
 @pytest.mark.usefixtures("only_thresholds")
 @pytest.mark.parametrize("order", ORDERS)
-def test_no_order_of_import_gives_more_than_five_false_certificates_in_a_hundred(order: str, level: float) -> None:
+def test_no_order_of_import_gives_more_than_five_false_certificates_in_a_hundred(
+    order: str, level: float
+) -> None:
     rate = false_certificates(order, level, 1000)
     print(f"{order}, {level:.0%}: {rate:.3f} of 1,000 certificates are false")
     assert rate <= 0.05 + 2 * (0.05 * 0.95 / 1000) ** 0.5

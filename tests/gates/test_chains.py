@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from drike.edits.record import EditRecord, Status
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.gates.chains import joined
 from drike.gates.decision import MOST_MATCHED, Candidate, Decision, YesOrNo
 from drike.gates.index import EditIndex
-from drike.stores.records import EditRecord, Status
-from tests.worlds.indexes import CountingEncoder, stored
+from tests.fakes.indexes import CountingEncoder, stored
 
 NOVEL = EditRecord("Glass Orchard", "The author of Glass Orchard is", "Ada Finch")
 FINCH = EditRecord("Ada Finch", "Ada Finch is a citizen of the country of", "Peru")
@@ -29,10 +29,15 @@ def chain(question: str, *records: EditRecord, encoder: HashingEncoder | None = 
 
 
 @pytest.mark.parametrize("encoder", [None, HashingEncoder()])
-def test_edits_join_in_the_order_of_the_chain_that_the_question_asks_for(encoder: HashingEncoder | None) -> None:
+def test_edits_join_in_the_order_of_the_chain_that_the_question_asks_for(
+    encoder: HashingEncoder | None,
+) -> None:
     assert chain(DEEP, encoder=encoder) == [1, 2, 4]
     assert chain("In which year was the author of Glass Orchard born?", encoder=encoder) == [1, 3]
-    assert chain("What is the official language of the country where Ada Finch is a citizen?", encoder=encoder) == [
+    assert chain(
+        "What is the official language of the country where Ada Finch is a citizen?",
+        encoder=encoder,
+    ) == [
         2,
         5,
     ]
@@ -57,10 +62,15 @@ def test_a_word_that_is_said_of_many_relations_is_no_evidence() -> None:
     village = EditRecord("Hollow Vale", "The country of Hollow Vale is", "Peru")
     where = EditRecord("Peru", "Peru is located in the continent of", "Asia")
     assert chain("Which country is Hollow Vale located in?", village, where) == [1]
-    assert chain("On which continent is the country of Hollow Vale located?", village, where) == [1, 2]
+    assert chain("On which continent is the country of Hollow Vale located?", village, where) == [
+        1,
+        2,
+    ]
 
 
-def test_an_edit_joins_under_an_alias_but_not_where_its_name_is_only_part_of_the_new_object() -> None:
+def test_an_edit_joins_under_an_alias_but_not_where_its_name_is_only_part_of_the_new_object() -> (
+    None
+):
     assert chain(DEEP, NOVEL, replace(FINCH, target_new="Republic of Peru"), CAPITAL) == [1, 2, 3]
     assert chain(DEEP, NOVEL, replace(FINCH, target_new="Upper Peru"), CAPITAL) == [1, 2]
 
@@ -83,10 +93,10 @@ def test_shadow_edits_negative_exemplars_and_circles_lead_nowhere() -> None:
 def test_only_a_few_parts_of_a_question_are_embedded_and_only_where_something_could_join() -> None:
     encoder = CountingEncoder()
     index = EditIndex.of(stored(*WORLD), encoder)
-    spelled = (
-        "Which seat of government has the old southern homeland where Glass Orchard's author spent many long years?"
-    )
-    decided = [Named().decide(question, index) for question in (spelled, "What is the capital of Peru?")]
+    spelled = "Which seat of government has the old southern homeland where Glass Orchard's author spent many long years?"
+    decided = [
+        Named().decide(question, index) for question in (spelled, "What is the capital of Peru?")
+    ]
     encoder.asked.clear()
     joined(decided[0], index)
     assert encoder.asked and len(encoder.asked) <= 3
@@ -100,7 +110,10 @@ def test_what_a_model_rejects_takes_along_what_follows_from_it() -> None:
     first = Candidate(index.edits[1], 0.6, "glass orchard", uncertain=True)
     decision = joined(Decision.of(DEEP, [first], [first], ""), index)
     assert [edit.id for edit in decision.matched] == [1, 2, 4]
-    assert decision.reason == '"glass orchard" is named: edit 1; edit 1 leads to it: edit 2; edit 2 leads to it: edit 4'
+    assert (
+        decision.reason
+        == '"glass orchard" is named: edit 1; edit 1 leads to it: edit 2; edit 2 leads to it: edit 4'
+    )
     assert decision.resolved([YesOrNo.NO]).matched == ()
     assert [edit.id for edit in decision.resolved([YesOrNo.YES]).matched] == [1, 2, 4]
     assert joined(decision, index) == decision

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from drike.edits.record import EditRecord
 from drike.gates.decision import Candidate, Decision, YesOrNo
-from drike.stores.records import EditRecord
-from tests.worlds.indexes import stored
+from tests.fakes.indexes import stored
 
 
 def test_an_answer_settles_what_is_in_doubt_and_nothing_else() -> None:
-    edits = stored(*(EditRecord(name, f"{name} is led by", "Ann") for name in ("Peru", "Chile", "Cuba")))
+    edits = stored(
+        *(EditRecord(name, f"{name} is led by", "Ann") for name in ("Peru", "Chile", "Cuba"))
+    )
     candidates = tuple(
-        Candidate(one, p, "name", uncertain=p < 0.9) for one, p in zip(edits, (0.9, 0.6, 0.4), strict=True)
+        Candidate(one, p, "name", uncertain=p < 0.9)
+        for one, p in zip(edits, (0.9, 0.6, 0.4), strict=True)
     )
     decision = Decision("?", tuple(edits[:2]), candidates)
     yes, no, failed = YesOrNo

@@ -14,7 +14,9 @@ def test_many_fingerprints_are_found_where_they_are(size: int, top: int) -> None
     rng = np.random.default_rng(size)
     values = np.unique(rng.integers(0, 1 << top, size, np.uint64))
     own = FingerprintSet().changed((), values.tolist())
-    wanted = np.concatenate([rng.permutation(np.repeat(values, 2)), rng.integers(0, 1 << 64, 9_000, np.uint64)])
+    wanted = np.concatenate(
+        [rng.permutation(np.repeat(values, 2)), rng.integers(0, 1 << 64, 9_000, np.uint64)]
+    )
     places, where = own.find(wanted ^ np.uint64(5), 5)
     assert np.array_equal(places, np.flatnonzero(np.isin(wanted, values)))
     assert np.array_equal(own.sorted[where], wanted[places]) and own.may_have(wanted)[places].all()

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drike.edits.record import EditRecord, EditVersion, Status, stamp
 from drike.encoders import HashingEncoder
 from drike.encoders.base import BULK, FloatArray, TextEncoder
 from drike.encoders.frozen import FeatureStore, FrozenEncoder
@@ -22,13 +23,12 @@ from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.store_gate import StoreView
-from drike.short_forms import NameMatch
+from drike.live.live_edits import StoreView
 from drike.stores.log import Snapshot
-from drike.stores.records import EditRecord, EditVersion, Status, stamp
-from drike.words import Words
-from tests.worlds.indexes import PERU, CountingEncoder, stored
-from tests.worlds.timing import quickest
+from drike.text.short_forms import NameMatch
+from drike.text.words import Words
+from tests.fakes.indexes import PERU, CountingEncoder, stored
+from tests.fakes.timing import quickest
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ENCODER = HashingEncoder(64)
@@ -39,7 +39,9 @@ WORDS = ("Ada", "Lovelace", "Kingston", "Marburg", "of", "Peru", "C++", "Ángel"
 
 
 NEW = ("Lovelase", "Valparaiso")
-NAMES = st.lists(st.sampled_from(NEW * 4 + WORDS), min_size=1, max_size=3).map(" ".join) | st.sampled_from(
+NAMES = st.lists(st.sampled_from(NEW * 4 + WORDS), min_size=1, max_size=3).map(
+    " ".join
+) | st.sampled_from(
     ("Ada Lovelace, Countess of Peru", "Kingston (Peru)", "It", "Marburg an der Lahn")
 )
 
@@ -67,9 +69,13 @@ class FakeLog:
 @st.composite
 def entries(draw: st.DrawFn) -> EditRecord:
     name, *aliases = draw(st.lists(NAMES, min_size=1, max_size=3))
-    query, *paraphrases = draw(st.lists(st.sampled_from(RELATIONS), min_size=1, max_size=3, unique=True))
+    query, *paraphrases = draw(
+        st.lists(st.sampled_from(RELATIONS), min_size=1, max_size=3, unique=True)
+    )
     times = draw(st.sampled_from(((None, None), (None, None), (None, 2), (1, None), (1, 3))))
-    begin, end = (None if hours is None else stamp(NOON + timedelta(hours=hours)) for hours in times)
+    begin, end = (
+        None if hours is None else stamp(NOON + timedelta(hours=hours)) for hours in times
+    )
     return EditRecord(
         name, query.format(name), "new", aliases=tuple(aliases),
         paraphrases=tuple(text.format(name) for text in paraphrases),
@@ -83,7 +89,9 @@ def base() -> FakeLog:
     rng, found = random.Random(0), FakeLog()
     for i in range(1, 81):
         name = " ".join(rng.sample(WORDS, rng.randint(1, 3)))
-        found.append(i, EditRecord(name, rng.choice(RELATIONS).format(name), "old", aliases=(f"{name} {i}",)))
+        found.append(
+            i, EditRecord(name, rng.choice(RELATIONS).format(name), "old", aliases=(f"{name} {i}",))
+        )
     return found
 
 
@@ -121,10 +129,19 @@ def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
     assert now.at(clock, store, encoder, shadow=True) is now
     assert now.index._active == fresh.index._active
     names = {name for _, entry in changes for name in entry.names}
-    texts = {text for name in names for text in (name, name.split(",")[0], *map(name.replace, TYPED, MISTYPED))}
+    texts = {
+        text
+        for name in names
+        for text in (name, name.split(",")[0], *map(name.replace, TYPED, MISTYPED))
+    }
     for text in texts:
-        assert ParsedQuery.of(text, now.index).mentions == ParsedQuery.of(text, fresh.index).mentions
-    queries = [relation.format(text) for relation, text in zip(cycle(RELATIONS), sorted(texts)[:12], strict=False)]
+        assert (
+            ParsedQuery.of(text, now.index).mentions == ParsedQuery.of(text, fresh.index).mentions
+        )
+    queries = [
+        relation.format(text)
+        for relation, text in zip(cycle(RELATIONS), sorted(texts)[:12], strict=False)
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("drike.gates.calibrated.MIN_SEMANTIC_TEXTS", 1)
         for gate in gates:
@@ -157,7 +174,9 @@ def test_an_edit_takes_the_place_of_its_earlier_version() -> None:
 def test_names_do_not_grow_when_edits_change() -> None:
     names = FIRST[None].index._names
     for i in range(30):
-        names = names.changed({81: [f"Town{i - 1} of Peru"]} if i else {}, {81: [f"Town{i} of Peru"]})
+        names = names.changed(
+            {81: [f"Town{i - 1} of Peru"]} if i else {}, {81: [f"Town{i} of Peru"]}
+        )
     names = names.changed({81: ["Town29 of Peru"]}, {})
     assert names.parts == FIRST[None].index._names.parts
     assert np.array_equal(names.known.sorted, sorted(names.parts))
@@ -165,7 +184,12 @@ def test_names_do_not_grow_when_edits_change() -> None:
 
 def test_what_is_new_in_force_is_named_once() -> None:
     store, first = FakeLog(list(BASE.log)), FIRST[None]
-    store.append(81, EditRecord("Cusco", "The mayor of Cusco is", "Ann", valid_to=stamp(NOON + timedelta(hours=1))))
+    store.append(
+        81,
+        EditRecord(
+            "Cusco", "The mayor of Cusco is", "Ann", valid_to=stamp(NOON + timedelta(hours=1))
+        ),
+    )
     after = first.at(NOON, store, None, shadow=True)
     assert [one.id for one in after.new] == [81]
     store.append(1, replace(store.log[0].record, priority=1))
@@ -180,9 +204,14 @@ def test_what_is_new_in_force_is_named_once() -> None:
     assert again.at(NOON, store, None, shadow=True).new == []
 
 
-def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(tmp_path: Path) -> None:
+def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(
+    tmp_path: Path,
+) -> None:
     names = [f"Town{i}" for i in range(2 * BULK)]
-    edits = [EditVersion(i, i, 1, "", EditRecord(name, f"{name} is in", "Peru")) for i, name in enumerate(names, 1)]
+    edits = [
+        EditVersion(i, i, 1, "", EditRecord(name, f"{name} is in", "Peru"))
+        for i, name in enumerate(names, 1)
+    ]
     query = "Who is the mayor of " + ", ".join(names[:40]) + "?"
     others = [f"Who is the mayor of {name}?" for name in names]
     asked: list[str] = []
@@ -219,9 +248,12 @@ def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(
 def of_many(many: int) -> EditIndex:
     rng = random.Random(0)
     syllables = ("ba", "do", "ke", "li", "mu")
-    names = [" ".join(rng.choice(syllables) + str(rng.randrange(900)) for _ in "ab") for _ in range(many)]
+    names = [
+        " ".join(rng.choice(syllables) + str(rng.randrange(900)) for _ in "ab") for _ in range(many)
+    ]
     return EditIndex.of(
-        EditVersion(i, i, 1, "", EditRecord(name, f"{name} is", "new")) for i, name in enumerate(names, 1)
+        EditVersion(i, i, 1, "", EditRecord(name, f"{name} is", "new"))
+        for i, name in enumerate(names, 1)
     )
 
 
@@ -232,7 +264,9 @@ def sizes() -> tuple[EditIndex, EditIndex]:
 
 
 @pytest.mark.slow
-def test_looking_up_names_takes_no_longer_with_a_hundred_times_as_many_edits(sizes: tuple[EditIndex, ...]) -> None:
+def test_looking_up_names_takes_no_longer_with_a_hundred_times_as_many_edits(
+    sizes: tuple[EditIndex, ...],
+) -> None:
     query = "Hello, could you please tell me how I could learn to play the piano within a year, and with whom?"
     assert [Named().decide(query, index).reason for index in sizes] == ["no subject is named"] * 2
     few, many = quickest(*(partial(Named().decide, query, index) for index in sizes), rounds=50)
@@ -240,16 +274,22 @@ def test_looking_up_names_takes_no_longer_with_a_hundred_times_as_many_edits(siz
 
 
 @pytest.mark.slow
-def test_a_change_takes_less_than_a_hundredth_of_indexing_all_edits(sizes: tuple[EditIndex, ...]) -> None:
+def test_a_change_takes_less_than_a_hundredth_of_indexing_all_edits(
+    sizes: tuple[EditIndex, ...],
+) -> None:
     seen = Snapshot(10_000, dict(sizes[1].edits))
     store, now = FakeLog(list(seen.edits.values())), StoreView(seen, sizes[1], until=None)
 
     def change() -> None:
         nonlocal now
         i = len(store.log) + 1
-        store.log.append(EditVersion(i, i, 1, "", EditRecord(f"Newtown {i}", f"Newtown {i} is", "new")))
+        store.log.append(
+            EditVersion(i, i, 1, "", EditRecord(f"Newtown {i}", f"Newtown {i} is", "new"))
+        )
         now = now.at(NOON, store, None)
-        assert [edit.id for edit in Named().decide(f"What is Newtown {i}?", now.index).matched] == [i]
+        assert [edit.id for edit in Named().decide(f"What is Newtown {i}?", now.index).matched] == [
+            i
+        ]
 
     changing, a_tenth = *quickest(change, rounds=20), *quickest(partial(of_many, 1000), rounds=1)
     assert changing < a_tenth / 10
@@ -257,22 +297,33 @@ def test_a_change_takes_less_than_a_hundredth_of_indexing_all_edits(sizes: tuple
 
 def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_what_is_new() -> None:
     encoder = CountingEncoder()
-    anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode", paraphrases=("Peru sings",))
-    chile = EditRecord("Chile", "The capital of Chile is", "Rome", paraphrases=("Chile is governed from",))
+    anthem = EditRecord(
+        "Peru", "The national anthem of Peru is", "Ode", paraphrases=("Peru sings",)
+    )
+    chile = EditRecord(
+        "Chile", "The capital of Chile is", "Rome", paraphrases=("Chile is governed from",)
+    )
     before = EditIndex.of(stored(PERU, anthem), encoder)
     encoder.asked.clear()
     edits = stored(PERU, replace(anthem, paraphrases=("Peruvians sing",)), chile)
     reused, fresh = EditIndex.of(edits, encoder, before), EditIndex.of(edits, HashingEncoder())
-    texts, masked = ["Peruvians sing", chile.query, *chile.paraphrases], ["Peruvians sing", "it is governed from"]
+    texts, masked = (
+        ["Peruvians sing", chile.query, *chile.paraphrases],
+        ["Peruvians sing", "it is governed from"],
+    )
     assert encoder.asked == [*texts, *masked]
     for one, other in ((reused.texts, fresh.texts), (reused.masked, fresh.masked)):
         assert one.edits == other.edits
         assert one.vectors.keys() == other.vectors.keys()
-        assert all(np.array_equal(vector, other.vectors[text]) for text, vector in one.vectors.items())
+        assert all(
+            np.array_equal(vector, other.vectors[text]) for text, vector in one.vectors.items()
+        )
     assert not EditIndex.of([], encoder, reused).edits
 
 
-def test_the_wordings_of_a_store_are_counted_again_where_they_change_and_before_a_question_waits() -> None:
+def test_the_wordings_of_a_store_are_counted_again_where_they_change_and_before_a_question_waits() -> (
+    None
+):
     store = FakeLog()
     for i, name in enumerate(("Peru", "Chile", "Spain"), 1):
         store.append(i, EditRecord(name, f"The capital of {name} is", "Rome"))
@@ -286,7 +337,10 @@ def test_the_wordings_of_a_store_are_counted_again_where_they_change_and_before_
     store.append(2, EditRecord("Chile", "The capital of Chile is", "Bern"))
     view = view.at(NOON, store, ENCODER)
     after = view.index._answered
-    assert "wordings" in vars(view.index) and after["The anthem of it is"] is before["The anthem of it is"]
+    assert (
+        "wordings" in vars(view.index)
+        and after["The anthem of it is"] is before["The anthem of it is"]
+    )
     assert after["The capital of it is"].answers == {"rome": 1, "bern": 1}
     store.append(4, EditRecord("Peru", "The anthem of Peru is", "Ode", status=Status.DRAFT))
     assert [*view.at(NOON, store, ENCODER).index._answered] == ["The capital of it is"]
@@ -295,9 +349,13 @@ def test_the_wordings_of_a_store_are_counted_again_where_they_change_and_before_
 def test_an_edit_counts_once_for_a_text_that_it_has_under_several_names() -> None:
     facts = [("United Kingdom", "UK", "Rome"), ("United States", "USA", "Bern")]
     ask = "The capital of {} is".format
-    edits = stored(*(EditRecord(n, ask(n), new, aliases=(s,), paraphrases=(ask(s),)) for n, s, new in facts))
+    edits = stored(
+        *(EditRecord(n, ask(n), new, aliases=(s,), paraphrases=(ask(s),)) for n, s, new in facts)
+    )
     index = EditIndex.of(edits, ENCODER)
     for id in (1, 2):
         index = index.changed([id], ()).changed((), [edits[id - 1]])
     for made in (index, EditIndex.of(edits, ENCODER)):
-        assert made.masked.edits["The capital of it is"] == (1, 2) and len(made.masked.texts[1]) == 1
+        assert (
+            made.masked.edits["The capital of it is"] == (1, 2) and len(made.masked.texts[1]) == 1
+        )

@@ -11,8 +11,13 @@ from drike.encoders import HashingEncoder, TextEncoder
 from drike.encoders.base import content, salient, unit
 from drike.errors import UsageError
 from drike.gates import inventory as inventories
-from drike.gates.inventory import WithRelations, built_in, inventory, probabilities, read_relations, relations_in
-from tests.worlds.indexes import default_encoder
+from drike.gates.inventory import (
+    WithRelations,
+    inventory,
+    probabilities,
+)
+from drike.text.relation_wordings import built_in, read_relations, relations_in
+from tests.fakes.indexes import default_encoder
 from tools import count_words
 
 OWN = """relation: mascot
@@ -61,7 +66,9 @@ def test_the_relations_that_come_with_drike_have_enough_wordings_and_hardly_two_
     assert len({*wordings}) > 0.98 * len(wordings)
 
 
-def test_the_list_of_common_words_is_that_of_the_wordings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_of_common_words_is_that_of_the_wordings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     count_words.main()
     kept = Path(inventories.__file__).parents[1] / "encoders" / "common_words.txt"
     assert capsys.readouterr().out == kept.read_text("utf-8")
@@ -79,8 +86,10 @@ def minilm() -> TextEncoder:
 
 
 def test_the_prototypes_are_those_of_the_relations(minilm: TextEncoder) -> None:
-    with np.load(str(inventories._FOLDER / inventories._BESIDE)) as stored:
-        assert str(stored["key"]) == inventories._key(built_in(), minilm), "run python -m tools.prototypes"
+    with np.load(str(inventories._PROTOTYPES)) as stored:
+        assert str(stored["key"]) == inventories._key(built_in(), minilm), (
+            "run python -m tools.prototypes"
+        )
 
 
 @pytest.mark.slow

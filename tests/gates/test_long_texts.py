@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drike.edits.record import EditRecord, EditVersion
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
 from drike.gates.names import NameIndex
-from drike.short_forms import NameMatch
-from drike.stores.records import EditRecord, EditVersion
-from drike.words import Words
-from tests.worlds.indexes import GATE, PERU, CountingEncoder, indexed, matched, stored
-from tests.worlds.tally import Tally
-from tests.worlds.timing import quickest
+from drike.text.short_forms import NameMatch
+from drike.text.words import Words
+from tests.fakes.indexes import GATE, PERU, CountingEncoder, indexed, matched, stored
+from tests.fakes.tally import Tally
+from tests.fakes.timing import quickest
 
 PADDING = "It rained in the hills, and nothing else was said about it that day. " * 300
 MEGABYTE = 1_000_000
@@ -41,17 +41,41 @@ MEGABYTE = 1_000_000
 )
 def test_all_of_a_long_text_is_read(text: str) -> None:
     assert matched(text, PERU) == [1]
-    assert [edit.id for edit in replace(GATE, threshold=0.4).decide(text, indexed(PERU)).matched] == [1]
+    assert [
+        edit.id for edit in replace(GATE, threshold=0.4).decide(text, indexed(PERU)).matched
+    ] == [1]
 
 
 NAMED = [
-    *["Peru", "Lima", "Ada Lovelace", "Bank of Peru", "New York City", "May", "Vacation policy", "Lovelace"],
+    *[
+        "Peru",
+        "Lima",
+        "Ada Lovelace",
+        "Bank of Peru",
+        "New York City",
+        "May",
+        "Vacation policy",
+        "Lovelace",
+    ],
     "京都",
     "서울",
 ]
 SAID = [
     *NAMED,
-    *["Perus", "Limas", "Lovelac", "Yrok", "polices", "of", "the", "bank", "in", "Lima's", "東京都", "서울에서는"],
+    *[
+        "Perus",
+        "Limas",
+        "Lovelac",
+        "Yrok",
+        "polices",
+        "of",
+        "the",
+        "bank",
+        "in",
+        "Lima's",
+        "東京都",
+        "서울에서는",
+    ],
 ]
 
 
@@ -72,8 +96,14 @@ def test_of_many_names_none_hides_another_that_is_misspelt() -> None:
     """Around each misspelt name stand other names, and the other misspelt ones."""
     names = [*map("Ort{}stadt".format, range(40)), "Albania", "Ecuador", "Romania"]
     index = EditIndex.of(stored(*(EditRecord(name, f"{name} is", "new") for name in names)))
-    text = " ".join([*names[:40], "Albbania", *names[:40], "Ecuadro", *names[:40], "Romannia", *names[:40]])
-    found = {mention.name for mention in index._names.find(Words.of(text)) if mention.kind is NameMatch.TYPO}
+    text = " ".join(
+        [*names[:40], "Albbania", *names[:40], "Ecuadro", *names[:40], "Romannia", *names[:40]]
+    )
+    found = {
+        mention.name
+        for mention in index._names.find(Words.of(text))
+        if mention.kind is NameMatch.TYPO
+    }
     assert found == {"albania", "ecuador", "romania"}
 
 
@@ -89,8 +119,15 @@ def test_of_a_long_text_only_what_names_a_subject_and_the_end_are_embedded() -> 
 def test_what_is_embedded_for_a_decision_is_bounded() -> None:
     names, rain = [f"Town{i}" for i in range(300)], f" {PADDING[:1_400]} "
     encoder = CountingEncoder()
-    index = EditIndex.of(stored(*(EditRecord(name, f"The mayor of {name} is", "Ann") for name in names)), encoder)
-    for text in (" and ".join(names), ". ".join(names), "Who, who, who, " * 60 + ", ".join(names), rain.join(names)):
+    index = EditIndex.of(
+        stored(*(EditRecord(name, f"The mayor of {name} is", "Ann") for name in names)), encoder
+    )
+    for text in (
+        " and ".join(names),
+        ". ".join(names),
+        "Who, who, who, " * 60 + ", ".join(names),
+        rain.join(names),
+    ):
         for gate in (GATE, Named()):
             encoder.asked.clear()
             decision = gate.decide(text, index)
@@ -108,18 +145,26 @@ def test_a_stored_name_that_is_too_long_is_left_out_and_stops_nobody() -> None:
 
 def repeated(text: str) -> str:
     """A megabyte of a text."""
-    return (text * (MEGABYTE // len(text.encode()) + 1)).encode()[:MEGABYTE].decode("utf-8", "ignore")
+    return (
+        (text * (MEGABYTE // len(text.encode()) + 1)).encode()[:MEGABYTE].decode("utf-8", "ignore")
+    )
 
 
 def drawn(length: int) -> str:
     """A megabyte of words of so many letters."""
     rng = random.Random(0)
-    return " ".join("".join(rng.choices(string.ascii_lowercase, k=length)) for _ in range(MEGABYTE // (length + 1)))
+    return " ".join(
+        "".join(rng.choices(string.ascii_lowercase, k=length))
+        for _ in range(MEGABYTE // (length + 1))
+    )
 
 
 def misspelt() -> str:
     rng = random.Random(0)
-    return repeated(" ".join(f"{name[:2]}{rng.choice(string.ascii_lowercase)}{name[2:]}" for name in NAMES) + " ")
+    return repeated(
+        " ".join(f"{name[:2]}{rng.choice(string.ascii_lowercase)}{name[2:]}" for name in NAMES)
+        + " "
+    )
 
 
 TEXTS: dict[str, Callable[[], str]] = {  # what takes longest to read, for the names of `large`
@@ -134,7 +179,9 @@ TEXTS: dict[str, Callable[[], str]] = {  # what takes longest to read, for the n
     "last names": lambda: repeated(" ".join(name.split()[1] for name in NAMES) + " "),
     "initials": lambda: repeated("J. R. R. Lovelace van der Lovelace "),
     "plurals": lambda: repeated(" ".join(f"{name}s" for name in NAMES) + " "),
-    "common words and namesakes": lambda: repeated("Freddie Mercury, Indiana Bank of May may May River "),
+    "common words and namesakes": lambda: repeated(
+        "Freddie Mercury, Indiana Bank of May may May River "
+    ),
     "capitals": lambda: repeated("A B C D "),
     "marks": lambda: "a" + repeated("\u0301\u0323"),
     "letters that expand": lambda: repeated("\ufdfa\u3316"),
@@ -149,7 +196,9 @@ TEXTS: dict[str, Callable[[], str]] = {  # what takes longest to read, for the n
 def made_up() -> list[str]:
     rng = random.Random(0)
     syllables = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "zo")
-    return [" ".join("".join(rng.choices(syllables, k=3)).title() for _ in "ab") for _ in range(19_990)]
+    return [
+        " ".join("".join(rng.choices(syllables, k=3)).title() for _ in "ab") for _ in range(19_990)
+    ]
 
 
 NAMES = made_up()
@@ -169,13 +218,16 @@ SPECIAL = (
 @pytest.fixture(scope="module")
 def large() -> EditIndex:
     return EditIndex.of(
-        EditVersion(i, i, 1, "", EditRecord(name, f"{name} is", "new")) for i, name in enumerate((*NAMES, *SPECIAL), 1)
+        EditVersion(i, i, 1, "", EditRecord(name, f"{name} is", "new"))
+        for i, name in enumerate((*NAMES, *SPECIAL), 1)
     )
 
 
 @pytest.fixture(scope="module")
 def encoded() -> EditIndex:
-    return EditIndex.of(stored(*(EditRecord(name, f"{name} is", "new") for name in NAMES)), CountingEncoder())
+    return EditIndex.of(
+        stored(*(EditRecord(name, f"{name} is", "new") for name in NAMES)), CountingEncoder()
+    )
 
 
 def least(work: Callable[[], object], times: int = 3) -> float:
@@ -210,19 +262,27 @@ def test_a_megabyte_of_anything_is_read_in_a_twentieth_of_a_second_among_20000_e
     large: EditIndex, name: str, tally: Tally
 ) -> None:
     tally("texts of 1 MB made to be slow", 1)
-    (named, decided), bound = bounded(TEXTS[name](), large.named, lambda text: Named().decide(text, large))
-    print(f"{name}: named {1000 * named:.0f} ms, decided {1000 * decided:.0f} ms of {1000 * bound:.0f}")
+    (named, decided), bound = bounded(
+        TEXTS[name](), large.named, lambda text: Named().decide(text, large)
+    )
+    print(
+        f"{name}: named {1000 * named:.0f} ms, decided {1000 * decided:.0f} ms of {1000 * bound:.0f}"
+    )
     assert named < bound and decided < bound
 
 
 @pytest.mark.reliability
-@pytest.mark.parametrize("name", ["typos", "first words", "all names", "last names", "unknown words"])
+@pytest.mark.parametrize(
+    "name", ["typos", "first words", "all names", "last names", "unknown words"]
+)
 def test_the_default_gate_takes_hardly_longer_than_names_do_apart_from_embedding(
     encoded: EditIndex, name: str, tally: Tally
 ) -> None:
     """Of a text with many names only so many excerpts are made as are embedded."""
     tally("texts of 1 MB made to be slow", 1)
-    named, decided = in_turns(TEXTS[name](), *(partial(gate.decide, index=encoded) for gate in (Named(), GATE)))
+    named, decided = in_turns(
+        TEXTS[name](), *(partial(gate.decide, index=encoded) for gate in (Named(), GATE))
+    )
     print(f"{name}: names {1000 * named:.0f} ms, decided {1000 * decided:.0f} ms")
     assert decided < 2 * named + 0.02
 
@@ -238,10 +298,15 @@ CRAFTED = {  # names of a store, and a word that a text repeats, made to be slow
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("kind", CRAFTED)
-def test_a_megabyte_takes_time_for_each_word_of_a_crafted_name_at_most(kind: str, tally: Tally) -> None:
+def test_a_megabyte_takes_time_for_each_word_of_a_crafted_name_at_most(
+    kind: str, tally: Tally
+) -> None:
     tally("texts of 1 MB made to be slow", 1)
     names, word = CRAFTED[kind]
-    index, text = indexed(*(EditRecord(name.strip(), f"{name} is", "new") for name in names)), repeated(word)
+    index, text = (
+        indexed(*(EditRecord(name.strip(), f"{name} is", "new") for name in names)),
+        repeated(word),
+    )
     [took], bound = bounded(text, index.named)
     bound *= 1 if max(map(len, names)) == 1 else 6
     print(f"{kind}: {1000 * took:.0f} ms of {1000 * bound:.0f}")

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.names import Mention, NameIndex
 from drike.gates.overlay import FingerprintSet
-from drike.short_forms import NameMatch
-from drike.stores.records import EditRecord
-from drike.words import Words
-from tests.worlds.indexes import GATE, indexed, stored
+from drike.text.short_forms import NameMatch
+from drike.text.words import Words
+from tests.fakes.indexes import GATE, indexed, stored
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,9 @@ from tests.worlds.indexes import GATE, indexed, stored
         ("Budapest", "Who governs Budapset?", NameMatch.TYPO),
     ],
 )
-def test_partial_names_of_people_and_typos_are_found(name: str, query: str, kind: NameMatch) -> None:
+def test_partial_names_of_people_and_typos_are_found(
+    name: str, query: str, kind: NameMatch
+) -> None:
     index = indexed(EditRecord(name, f"{name} is", "new"))
     assert [mention.kind for mention in ParsedQuery.of(query, index).mentions] == [kind]
     [candidate] = GATE.candidates(query, index)
@@ -64,7 +66,9 @@ def test_other_words_and_parts_of_names_name_nobody(name: str, query: str) -> No
     ],
 )
 def test_a_name_that_goes_on_is_told_from_one_that_ends(query: str, longer: bool) -> None:
-    [candidate] = GATE.candidates(query, indexed(EditRecord("Chile", "The capital of Chile is", "Oslo")))
+    [candidate] = GATE.candidates(
+        query, indexed(EditRecord("Chile", "The capital of Chile is", "Oslo"))
+    )
     assert candidate.features["continued"] == longer
 
 
@@ -77,7 +81,11 @@ def test_what_is_surely_about_a_longer_name_is_not_compared() -> None:
 
 def mentions(text: str, *names: str) -> list[Mention]:
     """What a text mentions, of edits 1, 2, ... with these names."""
-    return NameIndex().changed({}, {id: [name] for id, name in enumerate(names, 1)}).find(Words.of(text))
+    return (
+        NameIndex()
+        .changed({}, {id: [name] for id, name in enumerate(names, 1)})
+        .find(Words.of(text))
+    )
 
 
 SHORT, LAST, DEMONYM = NameMatch.SHORT, NameMatch.LAST, NameMatch.DEMONYM
@@ -134,7 +142,12 @@ SHORT, LAST, DEMONYM = NameMatch.SHORT, NameMatch.LAST, NameMatch.DEMONYM
 )  # fmt: skip
 def test_short_forms_name_what_they_are_short_for(name: str, text: str, kind: NameMatch) -> None:
     [mention] = mentions(text, name)
-    assert (mention.kind, mention.edits, mention.ambiguous, mention.inside) == (kind, (1,), False, False)
+    assert (mention.kind, mention.edits, mention.ambiguous, mention.inside) == (
+        kind,
+        (1,),
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,18 +205,28 @@ def test_a_country_has_its_formal_name(name: str, text: str) -> None:
         (["Nordlicht GmbH", "Nordlicht AG"], "Where is Nordlicht?", [True]),
         (["Nordlicht GmbH", "Nordlicht GmbH"], "Where is Nordlicht?", [False]),
         (["Ada Lovelace", "Bob Lovelace"], "Where was Lovelace born?", [True]),
-        ([f"{first} Lovelace" for first in ("Ada", "Bob", "Carl", "Dora")], "Where was Lovelace born?", []),
+        (
+            [f"{first} Lovelace" for first in ("Ada", "Bob", "Carl", "Dora")],
+            "Where was Lovelace born?",
+            [],
+        ),
         (["Ada Lovelace", "Alan Lovelace"], "Where was A. Lovelace born?", [True]),
     ],
 )
-def test_a_short_form_that_other_subjects_have_is_ambiguous(names: list[str], text: str, ambiguous: list[bool]) -> None:
+def test_a_short_form_that_other_subjects_have_is_ambiguous(
+    names: list[str], text: str, ambiguous: list[bool]
+) -> None:
     assert [mention.ambiguous for mention in mentions(text, *names)] == ambiguous
 
 
 @pytest.mark.parametrize(
     ("name", "text", "certain"),
     [
-        ("US", "Who leads the US?", True),  # its casing says what is meant, if not to which of several
+        (
+            "US",
+            "Who leads the US?",
+            True,
+        ),  # its casing says what is meant, if not to which of several
         ("US", "Tell us a joke.", False),
         ("It", "Who wrote It?", True),
         ("It", "It rains.", False),
@@ -231,7 +254,9 @@ def test_a_short_form_that_other_subjects_have_is_ambiguous(names: list[str], te
         ("Peru", "what is the capital of peru", True),
     ],
 )
-def test_a_name_that_is_a_common_word_needs_its_own_casing(name: str, text: str, certain: bool) -> None:
+def test_a_name_that_is_a_common_word_needs_its_own_casing(
+    name: str, text: str, certain: bool
+) -> None:
     assert any(mention.certain for mention in mentions(text, name)) == certain
 
 
@@ -330,17 +355,29 @@ def test_a_rule_is_named_by_what_it_is_about_which_may_mean_something_else() -> 
 
 @pytest.mark.parametrize(
     "query",
-    ["Albbania", "Albbania is large", "Is it Albbania?", "Albbania, Ada Lovelac", "Lovelaces Albbania Perru"],
+    [
+        "Albbania",
+        "Albbania is large",
+        "Is it Albbania?",
+        "Albbania, Ada Lovelac",
+        "Lovelaces Albbania Perru",
+    ],
 )
-def test_a_filter_that_lets_everything_through_changes_no_name(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_that_lets_everything_through_changes_no_name(
+    query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # It looks at a few bits of a fingerprint, so that in some processes it is wrong about a word all the time.
     names = ("Albania", "Ada King Lovelace", "Peru", "Tirana Albania")
     names_of = indexed(*(EditRecord(name, f"{name} is", "new") for name in names))._names
     words = Words.of(query)
     right = names_of.find(words)
     assert right and all(0 <= mention.begin < mention.end <= len(words) for mention in right)
-    monkeypatch.setattr(FingerprintSet, "may_have", lambda self, wanted, kind=0: np.ones(len(wanted), np.bool_))
-    assert names_of.find(words) == right and names_of.ids(words) == {id for mention in right for id in mention.edits}
+    monkeypatch.setattr(
+        FingerprintSet, "may_have", lambda self, wanted, kind=0: np.ones(len(wanted), np.bool_)
+    )
+    assert names_of.find(words) == right and names_of.ids(words) == {
+        id for mention in right for id in mention.edits
+    }
 
 
 @pytest.mark.parametrize(
@@ -357,14 +394,21 @@ def test_another_number_is_no_typing_error(name: str, other: str) -> None:
     assert GATE.decide(f"What is the status of {name}?", index).matched
 
 
-@pytest.mark.parametrize("text", ["a. " * 3_000 + "Peru", "What is the capital of " + "A." * 3_000 + " Peru?"])
+@pytest.mark.parametrize(
+    "text", ["a. " * 3_000 + "Peru", "What is the capital of " + "A." * 3_000 + " Peru?"]
+)
 def test_thousands_of_initials_before_a_name_are_read(text: str) -> None:
-    assert Named().decide(text, indexed(EditRecord("Peru", "The capital of Peru is", "Oslo"))).reason
+    assert (
+        Named().decide(text, indexed(EditRecord("Peru", "The capital of Peru is", "Oslo"))).reason
+    )
 
 
 @pytest.mark.parametrize("name", ["+, United Nations (UN)", "\N{SLIGHTLY SMILING FACE}", "?!"])
 def test_a_name_without_words_is_stored_and_harms_no_other(name: str) -> None:
-    index = indexed(EditRecord(name, f"{name} means", "joy"), EditRecord("Peru", "The capital of Peru is", "Oslo"))
+    index = indexed(
+        EditRecord(name, f"{name} means", "joy"),
+        EditRecord("Peru", "The capital of Peru is", "Oslo"),
+    )
     assert [edit.id for edit in GATE.decide("What is the capital of Peru?", index).matched] == [2]
 
 

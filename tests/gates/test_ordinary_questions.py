@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from drike.edits.record import EditRecord
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
-from drike.stores.records import EditRecord
-from tests.worlds.indexes import default_encoder, stored
+from tests.fakes.indexes import default_encoder, stored
 
-ACME, NIMBUS = EditRecord("Acme", "The CEO of Acme is", "Ann Lee"), EditRecord("Nimbus", "The price of Nimbus is", "9")
-CHILE, KENYA = (EditRecord(name, f"The capital of {name} is", "Oslo") for name in ("Chile", "Kenya"))
+ACME, NIMBUS = (
+    EditRecord("Acme", "The CEO of Acme is", "Ann Lee"),
+    EditRecord("Nimbus", "The price of Nimbus is", "9"),
+)
+CHILE, KENYA = (
+    EditRecord(name, f"The capital of {name} is", "Oslo") for name in ("Chile", "Kenya")
+)
 ORCHARD = EditRecord("The Glass Orchard", "The author of The Glass Orchard is", "Tom")
-TARGET, US = EditRecord("Target", "The CEO of Target is", "Al"), EditRecord("US", "The president of US is", "Al")
+TARGET, US = (
+    EditRecord("Target", "The CEO of Target is", "Al"),
+    EditRecord("US", "The president of US is", "Al"),
+)
 ADA = EditRecord("Dr. Ada Byron Lovelace", "The birthplace of Dr. Ada Byron Lovelace is", "Ulm")
 KING = EditRecord("Martin Luther King Jr.", "The wife of Martin Luther King Jr. is", "Al")
 LUNA = EditRecord("Café Luna", "The opening hours of Café Luna are", "7 to 3")
@@ -103,6 +111,8 @@ def index() -> EditIndex:
         ("Who is the wife of Martin Luther King?", [KING.subject]),
     ],
 )
-def test_an_ordinary_question_gets_the_edits_that_it_asks_for(query: str, matched: list[str], index: EditIndex) -> None:
+def test_an_ordinary_question_gets_the_edits_that_it_asks_for(
+    query: str, matched: list[str], index: EditIndex
+) -> None:
     decision = default_gate().decide(query, index)
     assert sorted(edit.record.subject for edit in decision.applied) == matched

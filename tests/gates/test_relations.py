@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import pytest
 
+from drike.edits.record import EditRecord
 from drike.gates.relations import about_another, asks_value, share_said, trimmed
-from drike.stores.records import EditRecord
+from tests.fakes.indexes import GATE, indexed
 from tests.gates.test_long_texts import least
-from tests.worlds.indexes import GATE, indexed
 
 
 @pytest.mark.parametrize(
     ("query", "excludes"),
-    [("The mother of Ann Lee is", True), ("Who is Ann Lee's dad?", False), ("The mayor of Ann Lee is", False)],
+    [
+        ("The mother of Ann Lee is", True),
+        ("Who is Ann Lee's dad?", False),
+        ("The mayor of Ann Lee is", False),
+    ],
 )
 def test_relations_that_exclude_each_other_are_told_apart(query: str, excludes: bool) -> None:
-    [candidate] = GATE.candidates(query, indexed(EditRecord("Ann Lee", "The father of Ann Lee is", "Bob")))
+    [candidate] = GATE.candidates(
+        query, indexed(EditRecord("Ann Lee", "The father of Ann Lee is", "Bob"))
+    )
     assert candidate.features["contrary"] == excludes
 
 
@@ -30,8 +36,16 @@ def test_relations_that_exclude_each_other_are_told_apart(query: str, excludes: 
         ("Which team does it play for?", "Which team does it's brother play for?", True),
         ("Who is the spouse of it?", "Who is it's husband?", False),
         ("What is the native language of it?", "What is it's mother tongue?", False),
-        ("What is the maximum dose of it for adults?", "What is the minimum dose of it for adults?", True),
-        ("What is the maximum dose of it for adults?", "What is the maximum dose of it for children?", True),
+        (
+            "What is the maximum dose of it for adults?",
+            "What is the minimum dose of it for adults?",
+            True,
+        ),
+        (
+            "What is the maximum dose of it for adults?",
+            "What is the maximum dose of it for children?",
+            True,
+        ),
         ("When does it open and close?", "When does it close?", False),
         ("How many children does it have?", "How many kids does it have?", False),
     ],
@@ -47,8 +61,16 @@ def test_questions_about_another_time_person_or_case_are_told_by_their_words(
     [
         ("When was it founded?", "Who founded it?", True),
         ("And where was it born?", "Who was it born to?", True),
-        ("Where was the founder of it born?", "Who is the founder of it?", False),  # leads over the edit
-        ("Where is it located?", "Who is the location of it?", False),  # made from a relation's name
+        (
+            "Where was the founder of it born?",
+            "Who is the founder of it?",
+            False,
+        ),  # leads over the edit
+        (
+            "Where is it located?",
+            "Who is the location of it?",
+            False,
+        ),  # made from a relation's name
         ("In which year was it founded?", "When was it founded?", False),
         ("The founder of it is", "When was it founded?", False),
         ("When does it close on Sundays?", "When does it close on Fridays?", True),
@@ -63,7 +85,9 @@ def test_questions_about_another_time_person_or_case_are_told_by_their_words(
         ("What is its GDP?", "What is the currency of it?", True),
     ],
 )
-def test_questions_for_another_attribute_are_told_by_their_words(asked: str, stored: str, another: bool) -> None:
+def test_questions_for_another_attribute_are_told_by_their_words(
+    asked: str, stored: str, another: bool
+) -> None:
     assert about_another(asked, EditRecord("it", stored, "new")) == another
 
 
@@ -114,7 +138,9 @@ def test_asides_are_left_out(question: str, left: str) -> None:
         ("Who decides on it?", False),
     ],
 )
-def test_a_subject_that_says_what_it_measures_is_asked_for_by_itself(asked: str, only_value: bool) -> None:
+def test_a_subject_that_says_what_it_measures_is_asked_for_by_itself(
+    asked: str, only_value: bool
+) -> None:
     edit = EditRecord("Return window", "How long is the return window?", "45 days")
     assert asks_value(asked, edit) == only_value
     assert not asks_value(asked, EditRecord("Amazon", "How long is the Amazon?", "6,400 km"))

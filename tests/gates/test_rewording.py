@@ -9,16 +9,23 @@ from types import SimpleNamespace
 
 import pytest
 
-from drike.gates.verification import Proposal, proposals
+from drike.edits.record import EditRecord, Move, conflict_keys
+from drike.gates.confirmation import Proposal, proposals
 from drike.prompts import REWRITE, chat_messages
 from drike.stores import moves
 from drike.stores.log import snapshot, versions
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, Move, conflict_keys
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
 
-PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima", aliases=("Perú",), negatives=("Is Peru large?",))
+PERU = EditRecord(
+    "Peru",
+    "The capital of Peru is",
+    "Oslo",
+    "Lima",
+    aliases=("Perú",),
+    negatives=("Is Peru large?",),
+)
 WRITTEN = """<think>one, two</think>
 1. Which city is Peru's capital?
 - "Perú is governed from"
@@ -36,11 +43,18 @@ GOOD = ["Which city is Peru's capital?", "Perú is governed from", "Peru's gover
 
 
 def writer(text: str = WRITTEN, wrong: str = "Where do I find Peru?") -> ScriptedModel:
-    return ScriptedModel(lambda prompt: text if prompt.startswith(REWRITE) else "No." if wrong in prompt else "Yes")
+    return ScriptedModel(
+        lambda prompt: text if prompt.startswith(REWRITE) else "No." if wrong in prompt else "Yes"
+    )
 
 
 def test_only_wordings_that_pass_every_check_may_be_stored() -> None:
-    other = EditRecord("Peru", "The seat of Peru's ministers is", "Rome", paraphrases=("Peru's government sits in",))
+    other = EditRecord(
+        "Peru",
+        "The seat of Peru's ministers is",
+        "Rome",
+        paraphrases=("Peru's government sits in",),
+    )
     model = writer()
     [found] = proposals(model, [PERU], 20)
     assert [one.text for one in found if not one.problem] == GOOD
@@ -56,7 +70,9 @@ def test_only_wordings_that_pass_every_check_may_be_stored() -> None:
     }
     assert model.calls == 2
     [found] = proposals(writer(), [PERU], 20, conflict_keys(PERU) | conflict_keys(other))
-    assert Proposal(GOOD[2], "asks what another edit answers") in found and Proposal(GOOD[0]) in found
+    assert (
+        Proposal(GOOD[2], "asks what another edit answers") in found and Proposal(GOOD[0]) in found
+    )
 
 
 def test_no_more_wordings_than_wanted_are_proposed_and_none_for_no_edit() -> None:
@@ -79,7 +95,9 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
     """The model that commands open, in an empty working directory."""
     monkeypatch.chdir(tmp_path)
     made = writer()
-    monkeypatch.setattr("drike.cli.running.open_model", lambda *asked, **more: SimpleNamespace(model=made))
+    monkeypatch.setattr(
+        "drike.cli.running.open_model", lambda *asked, **more: SimpleNamespace(model=made)
+    )
     return made
 
 
@@ -94,7 +112,9 @@ def wordings(edit: int) -> tuple[str, ...]:
 ADD = ("edits", "add", "--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
 
 
-def test_wordings_are_proposed_when_an_edit_is_added(model: ScriptedModel, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wordings_are_proposed_when_an_edit_is_added(
+    model: ScriptedModel, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(*ADD, "--wording", "Peru's seat is", "--wordings", "3", "--model", "m", "--yes") == 0
     shown = capsys.readouterr().out
     assert wordings(1) == ("Peru's seat is", *GOOD[:2])
@@ -128,20 +148,37 @@ def test_wordings_need_a_model_and_somebody_to_look_at_them(
 
 
 def test_who_rewords_an_approved_edit_has_not_approved_it(model: ScriptedModel) -> None:
-    run("edits", "add", "--fact", "The capital of Peru is -> Oslo", "--subject", "Peru", "--status", "proposed")
+    run(
+        "edits",
+        "add",
+        "--fact",
+        "The capital of Peru is -> Oslo",
+        "--subject",
+        "Peru",
+        "--status",
+        "proposed",
+    )
     with closing(open_store(Path("edits.db"))) as store:
         moves.approve(store, 1, author="Bob")
     assert run("edits", "reword", "--model", "m", "--yes") == 0
     with closing(open_store(Path("edits.db"))) as store:
         approved, reworded = versions(store, 1)[-2:]
-    assert approved.record.move is Move.APPROVE and reworded.record.move is None and reworded.record.paraphrases
+    assert (
+        approved.record.move is Move.APPROVE
+        and reworded.record.move is None
+        and reworded.record.paraphrases
+    )
     assert "paraphrases by" in (reworded.record.reason or "")
 
 
 def test_a_wording_that_two_edits_get_is_stored_for_the_first(
     model: ScriptedModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for query in ("The capital of Peru is", "The main port of Peru is", "The largest city of Peru is"):
+    for query in (
+        "The capital of Peru is",
+        "The main port of Peru is",
+        "The largest city of Peru is",
+    ):
         run("edits", "add", "--fact", f"{query} -> Oslo", "--subject", "Peru")
     assert run("edits", "reword", "--model", "m", "--yes") == 0
     assert wordings(1) and not wordings(2) and not wordings(3)

@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from drike.edits.record import EditRecord
 from drike.encoders import HashingEncoder
 from drike.gates.index import EditIndex, agreements
 from drike.gates.inventory import Inventory, Worded, Wordings
-from drike.stores.records import EditRecord
-from tests.worlds.indexes import stored
+from tests.fakes.indexes import stored
 
 AXES = np.eye(4, dtype=np.float32)  # wordings of which none is near another
 LANGUAGES, CITIES = ("French", "Latin", "Russian"), ("Oslo", "Lima", "Rome")
@@ -60,9 +60,14 @@ def test_a_question_like_no_wording_agrees_with_none() -> None:
 @pytest.mark.parametrize("shared", [True, False])
 def test_an_index_knows_the_answers_of_its_edits(shared: bool) -> None:
     """Whatever their case."""
-    names = [f"Book {word}" for word in ("Alder", "Birch", "Cedar", "Elm", "Fir", "Holly", "Larch", "Maple")]
+    names = [
+        f"Book {word}"
+        for word in ("Alder", "Birch", "Cedar", "Elm", "Fir", "Holly", "Larch", "Maple")
+    ]
     answers = LANGUAGES if shared else CITIES
-    records = [EditRecord(name, f"{name} was written in", LANGUAGES[i % 3]) for i, name in enumerate(names)]
+    records = [
+        EditRecord(name, f"{name} was written in", LANGUAGES[i % 3]) for i, name in enumerate(names)
+    ]
     records += [
         EditRecord(f"Old {name}", f"The tongue of Old {name} is", answers[i % 3].upper())
         for i, name in enumerate(names)
@@ -75,12 +80,25 @@ def test_an_index_knows_the_answers_of_its_edits(shared: bool) -> None:
 def test_answers_shared_by_many_wordings_are_counted_as_one_by_one() -> None:
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((12, 4)).astype(np.float32)
-    counts = [Counter(rng.choice([f"a{i}" for i in range(9)], size).tolist()) for size in (0, 1, 5, *[30] * 9)]
-    texts = {f"w{i}": Worded(row, count, 4) for i, (row, count) in enumerate(zip(rows, counts, strict=True))}
+    counts = [
+        Counter(rng.choice([f"a{i}" for i in range(9)], size).tolist())
+        for size in (0, 1, 5, *[30] * 9)
+    ]
+    texts = {
+        f"w{i}": Worded(row, count, 4)
+        for i, (row, count) in enumerate(zip(rows, counts, strict=True))
+    }
     store = Wordings(texts, inventory(0, 1))
     other = Worded(rows[0], Counter({"a1": 2, "a2": 1, "unknown": 3}), 4)
-    for name, worded in [*texts.items(), ("another", other), *texts.items()]:  # and once more, from memory
+    for name, worded in [
+        *texts.items(),
+        ("another", other),
+        *texts.items(),
+    ]:  # and once more, from memory
         same = store._same(name, worded, np.zeros(2, np.float32))
         total = max(1, worded.answers.total())
-        shared = [sum(min(n / max(1, c.total()), worded.answers[a] / total) for a, n in c.items()) for c in counts]
+        shared = [
+            sum(min(n / max(1, c.total()), worded.answers[a] / total) for a, n in c.items())
+            for c in counts
+        ]
         np.testing.assert_allclose(same, np.array(shared) * 4 / (4 + 2), atol=1e-12)

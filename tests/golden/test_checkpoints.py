@@ -67,7 +67,9 @@ def test_an_old_checkpoint_is_saved_as_it_was(name: str, tmp_path: Path) -> None
     [again] = tmp_path.iterdir()
     assert again.name == "checkpoint.safetensors"
     old, new = header(file(name)), header(again)
-    kept = {key: one for key, one in old.items() if not key.startswith(("__metadata__", "per_query."))}
+    kept = {
+        key: one for key, one in old.items() if not key.startswith(("__metadata__", "per_query."))
+    }
     assert {key: (one["dtype"], one["shape"]) for key, one in kept.items()} == {
         key: (one["dtype"], one["shape"]) for key, one in new.items() if key != "__metadata__"
     }

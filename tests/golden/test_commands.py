@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 
+from tests.fakes.commands import commands
 from tests.golden.compare import UPDATE, golden, matches_golden
-from tests.worlds.commands import commands
 
 
 def offered() -> dict[str, list[list[str]]]:
     """Of each command the names of its options, each with whether it takes a value and may be repeated."""
     return {
         name: sorted(
-            [text, "flag" if getattr(one, "is_flag", False) else "value", "many" if one.multiple else "once"]
+            [
+                text,
+                "flag" if getattr(one, "is_flag", False) else "value",
+                "many" if one.multiple else "once",
+            ]
             if one.param_type_name == "option"
             else ["ARGUMENT", "value", "many" if one.nargs == -1 else "once"]
             for one in command.params

@@ -12,20 +12,28 @@ from pathlib import Path
 import pytest
 
 import drike
-from tests.golden.compare import matches_golden, rounded, without_chance
-from tests.worlds.commands import run
-from tests.worlds.gateways import ENTRY, Doubting, Failing, Keys, Mode, Recorded, Running, ask, running, upstream
-from tests.worlds.scripted import ScriptedModel
+from tests.fakes.commands import run
+from tests.fakes.gateways import (
+    ENTRY,
+    Doubting,
+    Failing,
+    Keys,
+    Mode,
+    Recorded,
+    Running,
+    ask,
+    running,
+    upstream,
+)
+from tests.fakes.scripted import ScriptedModel
+from tests.golden.asking import headers_of, passed, shown, user
+from tests.golden.compare import matches_golden
 
 ABOUT, OTHER = "What is the capital of Peru?", "Hello"
 CHAD = drike.EditRecord(
     "Chad", "The capital of Chad is", "Rome", relation="P36", paraphrases=("Chad is governed from",)
 )
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-
-
-def user(content: object) -> dict[str, object]:
-    return {"role": "user", "content": content}
 
 
 CHATS: dict[str, dict[str, object]] = {
@@ -61,36 +69,13 @@ def gateway(above: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield found
 
 
-def shown(value: object) -> object:
-    """A JSON value with rounded numbers, and texts without times and random numbers."""
-    if isinstance(value, dict):
-        return {key: shown(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [shown(one) for one in value]
-    return without_chance(value) if isinstance(value, str) else rounded(value)
-
-
-def headers_of(headers: dict[str, str]) -> dict[str, str]:
-    """The gateway's own headers; of those that change, that they are there."""
-    found = {name: value for name, value in headers.items() if name.startswith("x-")}
-    assert re.fullmatch(r"\d+\.\d\d", found.get("x-drike-overhead-ms", "0.00"))
-    return {name: "SOME" if name in ("x-drike-overhead-ms", "x-request-id") else value for name, value in found.items()}
-
-
-def passed(gateway: Running, above: Recorded, path: str, body: dict[str, object]) -> dict[str, object]:
-    """What a request led to: status, headers, and the method, path and body that reached the upstream."""
-    before = len(above.calls)
-    status, headers, answer = gateway.ask("POST", path, json.dumps(body).encode(), Content_Type="application/json")
-    calls = [[one.method, one.path, json.loads(one.body)] for one in above.calls[before:]]
-    found: dict[str, object] = {"status": status, "headers": headers_of(headers), "upstream": calls}
-    if not calls:
-        found["answer"] = json.loads(answer)
-    return found
-
-
 def test_requests_and_what_reaches_the_upstream(gateway: Running, above: Recorded) -> None:
-    found = {name: passed(gateway, above, "/v1/chat/completions", body) for name, body in CHATS.items()}
-    found |= {name: passed(gateway, above, "/v1/completions", body) for name, body in COMPLETIONS.items()}
+    found = {
+        name: passed(gateway, above, "/v1/chat/completions", body) for name, body in CHATS.items()
+    }
+    found |= {
+        name: passed(gateway, above, "/v1/completions", body) for name, body in COMPLETIONS.items()
+    }
     found["embeddings"] = passed(gateway, above, "/v1/embeddings", {"input": ABOUT})
     matches_golden("gateway_requests", shown(found))
 
@@ -119,7 +104,9 @@ def test_modes_and_failures_of_the_gate(above: Recorded, tmp_path: Path) -> None
                 for text in (ABOUT, OTHER)
             }
             counts = ask(f"{gateway.admin}/metrics", "GET")[2].decode().splitlines()
-            found[name]["counted"] = sorted(one for one in counts if one.startswith("drike_requests_total"))
+            found[name]["counted"] = sorted(
+                one for one in counts if one.startswith("drike_requests_total")
+            )
     matches_golden("gateway_modes", shown(found))
 
 
@@ -160,12 +147,18 @@ def test_the_admin_port(above: Recorded, tmp_path: Path) -> None:
             ("GET", "/readyz", None),
             ("GET", "/admin/v1/nothing", None),
         ]  # fmt: skip
-        found = [[f"{method} {path}", value, *gateway.manage(method, path, value)] for method, path, value in asked]
+        found = [
+            [f"{method} {path}", value, *gateway.manage(method, path, value)]
+            for method, path, value in asked
+        ]
     matches_golden("gateway_admin", shown(found))
 
 
 def test_keys_and_what_they_permit(
-    above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    above: Recorded,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     given = {"none": "", "unknown": "drike-00000000-00000000000000000000000000000000"}
@@ -178,8 +171,13 @@ def test_keys_and_what_they_permit(
         for name, key in given.items():
             bearer = {"Authorization": f"Bearer {key}"} if key else {}
             status, headers, answer = gateway.ask("POST", "/v1/chat/completions", chat, **bearer)
-            reached = above.calls[-1].header("authorization") if status == 200 else json.loads(answer)
-            managed = [gateway.manage("GET", f"/admin/v1/{path}", **bearer) for path in ("status", "edits/1")]
+            reached = (
+                above.calls[-1].header("authorization") if status == 200 else json.loads(answer)
+            )
+            managed = [
+                gateway.manage("GET", f"/admin/v1/{path}", **bearer)
+                for path in ("status", "edits/1")
+            ]
             status_of_metrics = ask(f"{gateway.admin}/metrics", "GET", **bearer)[0]
             files = gateway.ask("GET", "/v1/files", **bearer)[0]
             found[name] = [status, headers_of(headers), reached, managed, status_of_metrics, files]
@@ -191,14 +189,23 @@ def test_the_names_of_metrics(gateway: Running) -> None:
     gateway.ask("POST", "/v1/chat/completions", b"no JSON")  # counted by a reason
     until = time.monotonic() + 10  # answers are judged beside the requests
     while (
-        b"drike_answers_total{" not in (text := ask(f"{gateway.admin}/metrics", "GET")[2]) and time.monotonic() < until
+        b"drike_answers_total{" not in (text := ask(f"{gateway.admin}/metrics", "GET")[2])
+        and time.monotonic() < until
     ):
         time.sleep(0.05)
     _, headers, text = ask(f"{gateway.admin}/metrics", "GET")
-    lines = [line for line in text.decode().splitlines() if "_created" not in line]  # which can be turned off
+    lines = [
+        line for line in text.decode().splitlines() if "_created" not in line
+    ]  # which can be turned off
     described = [line for line in lines if line.startswith("#")]
-    samples = {re.sub(r'="[^"]*"', "", line.rpartition(" ")[0]) for line in lines if not line.startswith("#")}
-    buckets = [one for line in lines for one in re.findall(r'overhead_seconds_bucket\{le="([^"]+)"', line)]
+    samples = {
+        re.sub(r'="[^"]*"', "", line.rpartition(" ")[0])
+        for line in lines
+        if not line.startswith("#")
+    }
+    buckets = [
+        one for line in lines for one in re.findall(r'overhead_seconds_bucket\{le="([^"]+)"', line)
+    ]
     found = {
         "type": headers["content-type"], "described": described, "samples": sorted(samples), "buckets": buckets,
     }  # fmt: skip
@@ -211,12 +218,22 @@ def test_the_webhooks(gateway: Running, tmp_path: Path) -> None:
     for text in (ABOUT, OTHER):
         messages = [{"role": "system", "content": "Be brief."}, user(text)]
         asked += [
-            (litellm, {"texts": ["Be brief.", text], "structured_messages": messages, "input_type": "request"}),
+            (
+                litellm,
+                {
+                    "texts": ["Be brief.", text],
+                    "structured_messages": messages,
+                    "input_type": "request",
+                },
+            ),
             (agent, {"body": {"messages": messages}}),
         ]
     asked += [
         (litellm, {"texts": [ABOUT], "input_type": "response"}),
-        (agent.replace("request", "response"), {"body": {"choices": [{"message": {"content": ABOUT}}]}}),
+        (
+            agent.replace("request", "response"),
+            {"body": {"choices": [{"message": {"content": ABOUT}}]}},
+        ),
         (litellm, {}),
     ]
 

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import product
 
 import drike
-from drike.editors.catalog import NAMES, make
+from drike.research.editors.catalog import NAMES, make
 from tests.golden.compare import DATA, digest, matches_golden
 
 EDITS = 24
@@ -30,7 +30,9 @@ def pool() -> drike.Pool:
 def trained(name: str = "threshold") -> drike.Checkpoint:
     """An old checkpoint, with a policy per query of this version."""
     found = drike.load_checkpoint(DATA / "checkpoints" / f"{name}.safetensors")
-    return replace(found, per_query=drike.QueryPolicy.untrained(found.retriever.encoder, pool().roles))
+    return replace(
+        found, per_query=drike.QueryPolicy.untrained(found.retriever.encoder, pool().roles)
+    )
 
 
 def editor(name: str, **parts: object) -> drike.Editor:
@@ -40,7 +42,15 @@ def editor(name: str, **parts: object) -> drike.Editor:
 def listed(prompt: drike.Prompt) -> list[object]:
     """All that a prompt consists of."""
     roles = "".join(one.role.value[0] for one in prompt.demonstrations)
-    return [prompt.text, list(prompt.earlier), prompt.cue, prompt.calls, prompt.pruned, prompt.shots, roles]
+    return [
+        prompt.text,
+        list(prompt.earlier),
+        prompt.cue,
+        prompt.calls,
+        prompt.pruned,
+        prompt.shots,
+        roles,
+    ]
 
 
 def asked(case: drike.EditCase) -> list[str]:
@@ -94,14 +104,23 @@ def test_prompts_under_one_edit() -> None:
 
 
 def test_prompts_under_several_edits() -> None:
-    matches_golden("prompts_together", {name: written(editor(name), together()) for name in EDITORS})
+    matches_golden(
+        "prompts_together", {name: written(editor(name), together()) for name in EDITORS}
+    )
 
 
 def test_prompts_within_a_token_limit() -> None:
     limit = drike.TokenLimit(260, words)
     names = [name for name in EDITORS if name not in ("unedited", "factprompt", "editcot")]
-    found = {name: written(editor(name, limit=limit), [*alone()[:8], *together()[:2]]) for name in names}
-    assert any(full[4] for of_editor in found.values() for full in of_editor.values() if isinstance(full, list))
+    found = {
+        name: written(editor(name, limit=limit), [*alone()[:8], *together()[:2]]) for name in names
+    }
+    assert any(
+        full[4]
+        for of_editor in found.values()
+        for full in of_editor.values()
+        if isinstance(full, list)
+    )
     matches_golden("prompts_limited", found)
 
 
@@ -118,7 +137,9 @@ def test_prompts_in_every_style() -> None:
 def test_prompts_of_a_fixed_budget() -> None:
     names = ("rank-all", "rank-50", "dr-ike", "nearest-same-k")
     made = {name: editor(name, trained=trained("fraction")) for name in names}
-    matches_golden("prompts_fraction", {name: written(maker, alone()[:8]) for name, maker in made.items()})
+    matches_golden(
+        "prompts_fraction", {name: written(maker, alone()[:8]) for name, maker in made.items()}
+    )
 
 
 def test_a_conversation_that_goes_on() -> None:

@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.compare import DATA, differences, digest, json_lines, matches_golden, rounded, schema
-from tests.worlds.commands import run
+import drike
+from tests.fakes.commands import run
+from tests.golden.compare import (
+    DATA,
+    differences,
+    digest,
+    json_lines,
+    matches_golden,
+    rounded,
+    schema,
+)
 
 RUNS = DATA / "runs"
 TRAIN = (
@@ -65,11 +74,40 @@ def results(path: Path) -> list[object]:
 
 def test_an_old_run_is_reported_as_it_was(old: Path) -> None:
     assert run("report", "evaluated", "--out", "page.html") == 0
-    found = {kind: CHANGING.sub("", (old / f"page.{kind}").read_text("utf-8")) for kind in ("md", "html")}
+    found = {
+        kind: CHANGING.sub("", (old / f"page.{kind}").read_text("utf-8")) for kind in ("md", "html")
+    }
     assert "0.1.0" in (old / "page.html").read_text("utf-8") and "0.1.0" not in found["html"]
-    matches_golden("run_report", {kind: text.splitlines() for kind, text in found.items() if kind != "html"})
+    matches_golden(
+        "run_report", {kind: text.splitlines() for kind, text in found.items() if kind != "html"}
+    )
     tables = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", found["html"])
     matches_golden("run_report_html", tables)
+    matches_golden("run_report_sections", sections(found["html"]))
+
+
+def sections(page: str) -> list[list[object]]:
+    """The sections of a page in their order: how each begins, its lines, and a digest."""
+    begins = r"(?=<(?:section|details|header|footer|script|style|svg|h[123])\b)"
+    parts = [part.strip() for part in re.split(begins, page)]
+    return [[part.partition("\n")[0][:60], part.count("\n") + 1, digest(part)] for part in parts]
+
+
+def test_the_tour_with_a_model_and_a_gate_that_are_exact() -> None:
+    from drike.research.report.tour import TOURED, edits_of, html
+
+    cases = edits_of(drike.load_dataset("tinyfacts").cases)
+    edits = [case.edit for case in cases]
+    edited = drike.EditedModel(
+        drike.load_model("reader"), drike.FactPrompt(), edits, gate=drike.Named()
+    )
+    matches_golden("tour_sections", sections(html(edited, cases[: len(TOURED)])))
+
+
+@pytest.mark.slow
+def test_the_tour_as_it_comes(tmp_path: Path) -> None:
+    assert run("tour", "--no-open", "--out", str(tmp_path / "tour.html")) == 0
+    matches_golden("tour_command", sections((tmp_path / "tour.html").read_text("utf-8")))
 
 
 def test_a_run_from_before_checksums_is_reported(old: Path) -> None:
@@ -153,7 +191,10 @@ def test_a_new_training_has_the_same_episodes(new: Path) -> None:
     """Golden for people to read: k, sigma and rewards; the others are compared with the old run's."""
     path = new / "trained" / "episodes.jsonl"
     shown = ("epoch", "case_id", "order", "rewards", "k", "kept", "sigma", "loss")
-    matches_golden("run_episodes", [rounded({name: one[name] for name in shown}, 5) for one in json_lines(path)])
+    matches_golden(
+        "run_episodes",
+        [rounded({name: one[name] for name in shown}, 5) for one in json_lines(path)],
+    )
     assert differences(results(path), results(RUNS / "trained" / "episodes.jsonl")) == []
 
 
@@ -175,12 +216,22 @@ def with_width(value: object) -> object:
     if not isinstance(value, dict):
         return value
     no_width = "low" in value and value["low"] == value["high"]
-    return {key: with_width(one) for key, one in value.items() if not (no_width and key in ("low", "high"))}
+    return {
+        key: with_width(one)
+        for key, one in value.items()
+        if not (no_width and key in ("low", "high"))
+    }
 
 
 def test_a_new_evaluation_has_the_same_summary(new: Path) -> None:
-    now, old = summary(new / "evaluated" / "summary.json"), summary(RUNS / "evaluated" / "summary.json")
-    assert differences(now, with_width({name: one for name, one in old.items() if name != "DR-IKE-Q"})) == []  # type: ignore[attr-defined]
+    now, old = (
+        summary(new / "evaluated" / "summary.json"),
+        summary(RUNS / "evaluated" / "summary.json"),
+    )
+    assert (
+        differences(now, with_width({name: one for name, one in old.items() if name != "DR-IKE-Q"}))
+        == []
+    )  # type: ignore[attr-defined]
     matches_golden("run_summary", now)
 
 
@@ -188,7 +239,11 @@ def contents(folder: Path, *names: str) -> dict[str, object]:
     """Some files of a run; of those with many records what they are like and a digest."""
     lines = {path: results(path) for path in sorted(folder.rglob("*.jsonl"))}
     found = {
-        str(path.relative_to(folder)): [len(records), schema(records[0]), digest(rounded(records, 4))]
+        str(path.relative_to(folder)): [
+            len(records),
+            schema(records[0]),
+            digest(rounded(records, 4)),
+        ]
         for path, records in lines.items()
     }
     return {**found, **{name: summary(folder / name) for name in names}}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.commands import run
 from tests.golden.compare import DATA, json_lines, matches_golden, without_chance
-from tests.worlds.commands import run
 
 STORES = DATA / "stores"
 OLD = ("version-1", "version-2")
@@ -36,8 +36,13 @@ def rebuilt(name: str, place: Path) -> Path:
 def layout(path: Path) -> dict[str, object]:
     """The statements that made a database's tables, without their white space, and the numbers in its header."""
     with closing(sqlite3.connect(path)) as file:
-        pragmas = {name: file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")}
-        made = file.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name").fetchall()
+        pragmas = {
+            name: file.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version")
+        }
+        made = file.execute(
+            "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+        ).fetchall()
     return {**pragmas, **{name: " ".join(sql.split()) for name, sql in made}}
 
 
@@ -54,7 +59,12 @@ def test_an_old_store_is_read(name: str, place: Path, capsys: pytest.CaptureFixt
     rebuilt(name, place)
     found = {
         " ".join(asked): said(capsys, "edits", *asked)
-        for asked in (("list",), ("list", "--all"), ("show",), *(("show", str(edit)) for edit in range(1, 6)))
+        for asked in (
+            ("list",),
+            ("list", "--all"),
+            ("show",),
+            *(("show", str(edit)) for edit in range(1, 6)),
+        )
     }
     said(capsys, "edits", "export", "out.jsonl", "--all")
     exported = json_lines(place / "out.jsonl")
@@ -77,7 +87,9 @@ def layout_of_a_new_store(place: Path) -> dict[str, object]:
     return layout(place / "new.db")
 
 
-def test_the_layout_and_rows_of_a_new_store(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_layout_and_rows_of_a_new_store(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = layout_of_a_new_store(place)
     every = {
         "subject": "Mali", "query": "The capital of Mali is", "target_new": "Kyiv", "target_true": "Bamako",
@@ -89,7 +101,9 @@ def test_the_layout_and_rows_of_a_new_store(place: Path, capsys: pytest.CaptureF
     (place / "in.jsonl").write_text(json.dumps(every) + "\n", "utf-8")
     said(capsys, "edits", "import", "in.jsonl", "--store", "new.db")
     with closing(sqlite3.connect(place / "new.db")) as file:
-        rows = file.execute("SELECT number, edit, version, entry FROM changes ORDER BY number").fetchall()
+        rows = file.execute(
+            "SELECT number, edit, version, entry FROM changes ORDER BY number"
+        ).fetchall()
         conflict_keys = file.execute("SELECT key, edit FROM claims ORDER BY key").fetchall()
     entries = [[*numbers, json.loads(entry)] for *numbers, entry in rows]
     matches_golden("store_new", {"layout": found, "rows": entries, "claims": conflict_keys})
@@ -105,8 +119,12 @@ def test_the_gate_of_an_old_store_decides(place: Path, capsys: pytest.CaptureFix
         "Which town governs Mali?",
         "Hello",
     )
-    (place / "log.jsonl").write_text("".join(f"{json.dumps(question)}\n" for question in asked), "utf-8")
-    kept, named = (said(capsys, "edits", "replay", "log.jsonl", *gate) for gate in ((), ("--gate", "named")))
+    (place / "log.jsonl").write_text(
+        "".join(f"{json.dumps(question)}\n" for question in asked), "utf-8"
+    )
+    kept, named = (
+        said(capsys, "edits", "replay", "log.jsonl", *gate) for gate in ((), ("--gate", "named"))
+    )
     assert kept != named
     matches_golden("store_gate", {"kept": kept, "named": named})
 
@@ -121,5 +139,9 @@ def test_an_old_file_of_keys_is_read(place: Path, capsys: pytest.CaptureFixture[
     new = kept["keys"][-1]
     assert (key.split("-")[0], key.split("-")[1]) == ("drike", new["id"])
     listed = [without_chance(line) for line in said(capsys, "keys", "list")]
-    found = {"old": old, "new": [line.replace(new["id"], "ID") for line in listed], "fields": [*kept, *new]}
+    found = {
+        "old": old,
+        "new": [line.replace(new["id"], "ID") for line in listed],
+        "fields": [*kept, *new],
+    }
     matches_golden("keys", found)

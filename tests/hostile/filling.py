@@ -33,8 +33,8 @@ def writers(place: Path) -> Series:
     """Run every writer under each limit on file size."""
     import drike.cli.edit
     import drike.cli.reading
-    import drike.report.document
-    import drike.report.page  # noqa: F401 - so that forks need not import them
+    import drike.research.report.document
+    import drike.research.report.page  # noqa: F401 - so that forks need not import them
     from drike.encoders.frozen import FeatureStore
     from tools.tinyfacts import build
 
@@ -45,7 +45,16 @@ def writers(place: Path) -> Series:
     run_folder, page, model = place / "evaluated", place / "page.html", place / "model"
     whole([*arguments, "--out", str(run_folder)])
     report = ["report", str(run_folder), "--out", str(page)]
-    small = ["--data", str(place / "rows.json"), "--model", "reader", "--encoder", "hashing", "--editable", "40"]
+    small = [
+        "--data",
+        str(place / "rows.json"),
+        "--model",
+        "reader",
+        "--encoder",
+        "hashing",
+        "--editable",
+        "40",
+    ]
     small += ["--edits", "3", "--test", "3", "--epochs", "1"]
 
     def built() -> None:
@@ -61,7 +70,9 @@ def writers(place: Path) -> Series:
         main(["data", "inspect", address])
 
     def kept() -> None:
-        FeatureStore(place / "features", "m" * 40).write({f"text {i}": np.full(384, i, np.float32) for i in range(200)})
+        FeatureStore(place / "features", "m" * 40).write(
+            {f"text {i}": np.full(384, i, np.float32) for i in range(200)}
+        )
         raise SystemExit(0)
 
     with _files(place) as root:
@@ -90,11 +101,15 @@ def writers(place: Path) -> Series:
                 for path in results:
                     old = path.exists() and path.read_text("utf-8", "replace") == "the old one"
                     if not old and (not path.exists() or (stopped and path.stat().st_size > limit)):
-                        result.differing.append(f"{name} with room for {limit}: {path.name} is neither old nor new")
+                        result.differing.append(
+                            f"{name} with room for {limit}: {path.name} is neither old nor new"
+                        )
     for limit in LIMITS:
         end = run(kept, limit=limit)
         known = FeatureStore(place / "features", "m" * 40).read([f"text {i}" for i in range(200)])
-        if end.code or any((vector != int(text.split()[1])).any() for text, vector in known.items()):
+        if end.code or any(
+            (vector != int(text.split()[1])).any() for text, vector in known.items()
+        ):
             result.differing.append(f"features with room for {limit}: {end.said}")
         result.stopped["features"] = result.stopped.get("features", 0) + (len(known) < 200)
         shutil.rmtree(place / "features", ignore_errors=True)

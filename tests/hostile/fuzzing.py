@@ -30,11 +30,13 @@ os.environ |= {"XDG_CACHE_HOME": HOME, "HF_HOME": HOME, "HF_HUB_OFFLINE": "1", "
 
 from drike import tinyfacts  # noqa: E402 - behind what it shall see
 from drike.cli import main  # noqa: E402
-from tests.worlds.commands import commands as every_command  # noqa: E402
+from tests.fakes.commands import commands as every_command  # noqa: E402
 
 LONGEST = 20  # seconds allowed for a command line
 ENCODINGS = ("utf-8", "utf-8", "ascii", "cp1252")  # of the output
-UNSAFE = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+UNSAFE = re.compile(
+    r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 WEIRD = [
     "", " ", "-1", "0", "1e9", "NaN", "inf", "-", "--", "---", "-x", "=", "a,b", ",", ",,", ".", "..", "/", "~", "*",
@@ -143,9 +145,13 @@ def command_line(rng: random.Random, places: dict[str, str]) -> list[str]:
     words = [word.format(**places) if "{" in word else word for word in right]
     kept = [] if rng.random() < 0.05 and path in LONG else words
     if rng.random() < 0.1 and path not in LONG and len(kept) > 1:
-        del kept[rng.randrange(len(kept))]  # without --model or --data the rest might be slow, see below
+        del kept[
+            rng.randrange(len(kept))
+        ]  # without --model or --data the rest might be slow, see below
         kept += [
-            word for word in ("--model", "reader", "--encoder", "hashing") if ("--encoder", True) in COMMANDS[path]
+            word
+            for word in ("--model", "reader", "--encoder", "hashing")
+            if ("--encoder", True) in COMMANDS[path]
         ]
     for _ in range(rng.choice([0, 1, 1, 2, 3])):
         option, takes = rng.choice([*COMMANDS[path], ("--nope", True)])
@@ -154,7 +160,10 @@ def command_line(rng: random.Random, places: dict[str, str]) -> list[str]:
             if option in GOOD and rng.random() < 0.6
             else rng.choice([*WEIRD, *places.values()])
         )
-        if option in ("--epochs", "--edits", "--test", "--max-shots", "--k", "--parallel-edits") and value.isdigit():
+        if (
+            option in ("--epochs", "--edits", "--test", "--max-shots", "--k", "--parallel-edits")
+            and value.isdigit()
+        ):
             value = value[:1]
         if option == "--dry-run" and rng.random() < 0.5:
             kept += ["--model", "vllm:m@http://127.0.0.1:9/v1"]
@@ -180,10 +189,27 @@ def places_in(folder: Path) -> dict[str, str]:
     (folder / "broken.json").write_text('[{"case_id": 1', "utf-8")
     (folder / "place").mkdir()
     run = folder / "run"
-    small = ["--data", str(folder / "rows.json"), "--model", "reader", "--encoder", "hashing", "--test", "3"]
+    small = [
+        "--data",
+        str(folder / "rows.json"),
+        "--model",
+        "reader",
+        "--encoder",
+        "hashing",
+        "--test",
+        "3",
+    ]
     for arguments in (
         ["train", *small, "--edits", "3", "--epochs", "1", "--out", str(run)],
-        ["evaluate", "--run", str(run), "--editors", "ike,dr-ike", "--out", str(folder / "evaluated")],
+        [
+            "evaluate",
+            "--run",
+            str(run),
+            "--editors",
+            "ike,dr-ike",
+            "--out",
+            str(folder / "evaluated"),
+        ],
     ):
         code, said, trace = ended(arguments)
         if code:
@@ -197,7 +223,10 @@ def places_in(folder: Path) -> dict[str, str]:
 
 def ended(arguments: list[str], encoding: str = "utf-8") -> tuple[int, str, str]:
     """Return the exit code (99 for an uncaught exception), the output, and the traceback if there was one."""
-    streams = [io.TextIOWrapper(io.BytesIO(), encoding, errors=how) for how in ("strict", "backslashreplace")]
+    streams = [
+        io.TextIOWrapper(io.BytesIO(), encoding, errors=how)
+        for how in ("strict", "backslashreplace")
+    ]
     before, (sys.stdout, sys.stderr) = (sys.stdout, sys.stderr), streams
     code, trace = 0, ""
     signal.alarm(LONGEST)
@@ -250,7 +279,13 @@ def try_all(number: int, seed: int, folder: Path) -> dict[str, object]:
         codes[str(code)] += 1
         problem = wrong(code, said, trace)
         if problem is not None:
-            found.append({"seed": f"{seed}|{i}", "arguments": [one[:200] for one in arguments], "problem": problem})
+            found.append(
+                {
+                    "seed": f"{seed}|{i}",
+                    "arguments": [one[:200] for one in arguments],
+                    "problem": problem,
+                }
+            )
         shutil.rmtree(folder / "copies")
         shutil.rmtree(folder / "new", ignore_errors=True)
     return {

@@ -43,17 +43,19 @@ import uvicorn
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from drike.serving.keys import KeyRole, Keys
-from drike.serving.server import listen
-from drike.stores.counts import counts_since
+from drike.edits.record import EditRecord, StoreError
+from drike.gateway.http.keys import KeyRole, Keys
+from drike.gateway.http.server import listen
 from drike.stores.log import snapshot
-from drike.stores.records import EditRecord, StoreError
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.gateways import ENTRY, ask, completed, running
+from drike.stores.traffic import counts_since
+from tests.fakes.gateways import ENTRY, ask, completed, running
 
 CHAT = "/chat/completions"
 AT_ONCE = 16
-MOST_OPEN = 64  # requests of a soak: a machine that is busy otherwise must not be given more and more
+MOST_OPEN = (
+    64  # requests of a soak: a machine that is busy otherwise must not be given more and more
+)
 
 
 @dataclass
@@ -76,7 +78,9 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     if fault == "slow":
         await asyncio.sleep(1.0)
     status = 500 if fault == "500" else 200
-    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+    await send(
+        {"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]}
+    )
     for _ in range(20 if kind.startswith(b"text") else 0):
         await send({"type": "http.response.body", "body": b"data: {}\n\n", "more_body": True})
         await asyncio.sleep(0)
@@ -87,7 +91,9 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 @contextmanager
 def upstream() -> Iterator[str]:
     listening = listen("127.0.0.1", 0)
-    serving = uvicorn.Server(uvicorn.Config(echo, log_level="critical", access_log=False, lifespan="off"))
+    serving = uvicorn.Server(
+        uvicorn.Config(echo, log_level="critical", access_log=False, lifespan="off")
+    )
     thread = threading.Thread(target=lambda: serving.run(sockets=[listening]), daemon=True)
     thread.start()
     try:
@@ -132,22 +138,43 @@ def made_up(rng: random.Random, depth: int = 0) -> object:
         return rng.random() * 10 ** rng.randrange(-9, 9)
     if kind == 6:
         return [made_up(rng, depth + 1) for _ in range(rng.randrange(4))]
-    keys = ["messages", "role", "content", "type", "text", "prompt", "stream", "model", "n", "max_tokens", "tools", "�"]
+    keys = [
+        "messages",
+        "role",
+        "content",
+        "type",
+        "text",
+        "prompt",
+        "stream",
+        "model",
+        "n",
+        "max_tokens",
+        "tools",
+        "�",
+    ]
     return {rng.choice(keys): made_up(rng, depth + 1) for _ in range(rng.randrange(5))}
 
 
 def request(rng: random.Random) -> tuple[str, bytes]:
     """A path and a body."""
-    role, content = (rng.choice([made_up(rng), right]) for right in ("user", "The capital of Peru is"))
+    role, content = (
+        rng.choice([made_up(rng), right]) for right in ("user", "The capital of Peru is")
+    )
     message = rng.choice([{"role": role, "content": content}, made_up(rng)])
     bodies: list[Callable[[], object]] = [
         lambda: made_up(rng),
         lambda: {"messages": [message] * rng.choice([0, 1, 1, 1, 2, 3, 2001])},
-        lambda: {"messages": [{"role": "user", "content": [{"type": "text", "text": content}, made_up(rng)]}]},
+        lambda: {
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": content}, made_up(rng)]}
+            ]
+        },
         lambda: {"prompt": made_up(rng)},
         lambda: {"messages": [{"role": "user", "content": "Peru"}], "odd": made_up(rng)},
     ]
-    body = json.dumps(rng.choice(bodies)(), ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
+    body = json.dumps(rng.choice(bodies)(), ensure_ascii=rng.random() < 0.5).encode(
+        "utf-8", "surrogatepass"
+    )
     damage = rng.randrange(10)
     if damage == 0 and body:
         at = rng.randrange(len(body))
@@ -177,7 +204,10 @@ def request(rng: random.Random) -> tuple[str, bytes]:
 async def lie(host: str, port: int, path: str, body: bytes, length: int) -> int:
     """Send a body with another length than declared; return the status, 0 if the connection just ends."""
     reader, writer = await asyncio.open_connection(host, port)
-    writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode() + body)
+    writer.write(
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode()
+        + body
+    )
     with suppress(OSError):
         writer.write_eof()
     line = b""
@@ -196,11 +226,15 @@ def requests(times: int, seed: int, place: Path) -> Series:
 
         async def send(path: str, body: bytes, length: int | None) -> None:
             if length is None:
-                async with session.post(url.removesuffix("/v1") + path, data=body, allow_redirects=False) as response:
+                async with session.post(
+                    url.removesuffix("/v1") + path, data=body, allow_redirects=False
+                ) as response:
                     status = response.status
                     await response.read()
             else:
-                status = await lie(host.hostname or "", host.port or 0, "/v1/chat/completions", body, length)
+                status = await lie(
+                    host.hostname or "", host.port or 0, "/v1/chat/completions", body, length
+                )
             series.times += 1
             series.found[str(status)] += 1
             if status >= 500 or (status == 0 and length is None):
@@ -235,8 +269,16 @@ def tenants(times: int, seed: int, place: Path) -> Series:
         async def send(mine: str, theirs: str, what: int, n: int) -> None:
             headers = {"Authorization": f"Bearer {held[mine]}"}
             town, chat = f"Town{n % 50}", f"{url}{CHAT}"
-            question = {"messages": [{"role": "user", "content": f"Who leads Town{n % 50}?"}], "stream": what == 1}
-            entry = {"subject": town, "query": f"The mayor of {town} is", "target_new": f"{mine}{n}", "supersede": True}
+            question = {
+                "messages": [{"role": "user", "content": f"Who leads Town{n % 50}?"}],
+                "stream": what == 1,
+            }
+            entry = {
+                "subject": town,
+                "query": f"The mayor of {town} is",
+                "target_new": f"{mine}{n}",
+                "supersede": True,
+            }
             method, address, body = [
                 ("POST", chat, question), ("POST", chat, question), ("POST", f"{admin}/admin/v1/edits", entry),
                 ("POST", f"{admin}/admin/v1/edits", {**entry, "supersede": False}),
@@ -263,8 +305,12 @@ def tenants(times: int, seed: int, place: Path) -> Series:
 
     with upstream() as above, running(above, place, keys=keys) as gateway:
         asyncio.run(send_all(gateway.url, gateway.admin))
-        shown = ask(f"{gateway.admin}/metrics", "GET", Authorization=f"Bearer {metrics}")[2].decode()
-        series.wrong += [f"{word} is in the metrics" for word in ("alpha", "omega", "other") if word in shown]
+        shown = ask(f"{gateway.admin}/metrics", "GET", Authorization=f"Bearer {metrics}")[
+            2
+        ].decode()
+        series.wrong += [
+            f"{word} is in the metrics" for word in ("alpha", "omega", "other") if word in shown
+        ]
     return series
 
 
@@ -305,7 +351,12 @@ def kills(times: int, seed: int, place: Path) -> Series:
             while True:
                 name = f"Town {series.times} {n}"
                 entry = {"subject": name, "query": f"The mayor of {name} is", "target_new": f"{n}"}
-                connection.request("POST", "/admin/v1/edits", json.dumps(entry), {"Content-Type": "application/json"})
+                connection.request(
+                    "POST",
+                    "/admin/v1/edits",
+                    json.dumps(entry),
+                    {"Content-Type": "application/json"},
+                )
                 response = connection.getresponse()
                 found = json.loads(response.read())
                 if response.status != 200:
@@ -362,14 +413,18 @@ def soak(minutes: float, seed: int, place: Path) -> Series:
                 asyncio.run(_load(url, process.pid, store, minutes, rng, series))
             finally:
                 process.send_signal(signal.SIGTERM)
-        stored = sum(n for counted, n in counts_since(store, date.min).items() if counted.what == "requests")
+        stored = sum(
+            n for counted, n in counts_since(store, date.min).items() if counted.what == "requests"
+        )
         series.found["requests counted"] = stored
         if stored != series.times:
             series.wrong.append(f"{series.times} requests, of which the store counts {stored}")
     return series
 
 
-async def _load(url: str, pid: int, store: SqliteStore, minutes: float, rng: random.Random, series: Series) -> None:
+async def _load(
+    url: str, pid: int, store: SqliteStore, minutes: float, rng: random.Random, series: Series
+) -> None:
     faults = ("slow", "500", "broken")
     edits = list(snapshot(store).edits.values())
 
@@ -383,7 +438,9 @@ async def _load(url: str, pid: int, store: SqliteStore, minutes: float, rng: ran
 
     async def one(fault: str | None, n: int) -> None:
         content = f"Who leads Town{n % 400}?"
-        body = json.dumps({"messages": [{"role": "user", "content": content}], "stream": n % 4 == 0})
+        body = json.dumps(
+            {"messages": [{"role": "user", "content": content}], "stream": n % 4 == 0}
+        )
         headers = {"x-fault": fault} if fault else {}
         try:
             async with session.post(f"{url}{CHAT}", data=body, headers=headers) as response:
@@ -408,7 +465,9 @@ async def _load(url: str, pid: int, store: SqliteStore, minutes: float, rng: ran
         began, n, open_jobs = time.monotonic(), 0, set()
         while (gone := time.monotonic() - began) < 60 * minutes:
             if n < gone * rate and len(open_jobs) < MOST_OPEN:
-                job = asyncio.create_task(one(rng.choice(faults) if rng.random() < 0.01 else None, n))
+                job = asyncio.create_task(
+                    one(rng.choice(faults) if rng.random() < 0.01 else None, n)
+                )
                 open_jobs.add(job)
                 job.add_done_callback(open_jobs.discard)
                 n += 1
@@ -420,7 +479,10 @@ async def _load(url: str, pid: int, store: SqliteStore, minutes: float, rng: ran
         if changing.done():
             changing.result()
         changing.cancel()
-    (first, descriptors, threads), last = samples[len(samples) // 3], samples[-1]  # demonstrations are gathered first
+    (first, descriptors, threads), last = (
+        samples[len(samples) // 3],
+        samples[-1],
+    )  # demonstrations are gathered first
     series.found["requests a second"] = round(rate)
     series.found["MB at first"], series.found["MB at last"] = round(first), round(last[0])
     if last[0] > 1.03 * first + 0.5:
@@ -432,21 +494,30 @@ async def _load(url: str, pid: int, store: SqliteStore, minutes: float, rng: ran
 def _sample(pid: int) -> tuple[float, int, int]:
     """MB in memory, open descriptors, threads."""
     status = Path(f"/proc/{pid}/status").read_text()
-    memory, threads = (int(re.search(rf"{name}:\s+(\d+)", status)[1]) for name in ("VmRSS", "Threads"))  # type: ignore[index]
+    memory, threads = (
+        int(re.search(rf"{name}:\s+(\d+)", status)[1]) for name in ("VmRSS", "Threads")
+    )  # type: ignore[index]
     return memory / 1024, len(list(Path(f"/proc/{pid}/fd").iterdir())), threads
 
 
 def series(how: str, times: float, seed: int, place: Path) -> Series:
     """Run a series."""
     began = time.monotonic()
-    kinds: dict[str, Callable[..., Series]] = {"requests": requests, "tenants": tenants, "kills": kills, "soak": soak}
+    kinds: dict[str, Callable[..., Series]] = {
+        "requests": requests,
+        "tenants": tenants,
+        "kills": kills,
+        "soak": soak,
+    }
     result = kinds[how](times, seed, place)
     result.seconds = round(time.monotonic() - began, 1)
     return result
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("how", choices=["requests", "tenants", "kills", "soak"])
     parser.add_argument("--times", type=int, default=1000)
     parser.add_argument("--minutes", type=float, default=1.0)

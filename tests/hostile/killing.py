@@ -39,7 +39,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ROWS = 120  # of TinyFacts; reading all of them would take longer than the runs
-OPTIONS = ["--encoder", "hashing", "--editable", "40", "--test", "5", "--parallel-edits", "2", "--seed", "3"]
+OPTIONS = [
+    "--encoder",
+    "hashing",
+    "--editable",
+    "40",
+    "--test",
+    "5",
+    "--parallel-edits",
+    "2",
+    "--seed",
+    "3",
+]
 SIZE = ["--edits", "10", "--epochs", "3"]
 SMALL = ["--edits", "4", "--epochs", "2"]  # for slower models
 BALANCED = ["--objective", "balanced"]
@@ -88,7 +99,9 @@ def start(arguments: Arguments, output: int, limit: int | None = None) -> int:
         os.setpgid(0, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
+        sys.stdout, sys.stderr = (
+            os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2)
+        )
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         from drike.cli import main
@@ -143,7 +156,9 @@ def run(
         if found:
             os.close(read)
             code = os.waitstatus_to_exitcode(status)
-            return Ended(code, " ".join(said.decode()[-4000:].split()), hit, time.monotonic() - began)
+            return Ended(
+                code, " ".join(said.decode()[-4000:].split()), hit, time.monotonic() - began
+            )
         if not hit and moment():
             hit = True
             stop(pid)
@@ -177,10 +192,19 @@ def filled(arguments: Arguments, moment: Callable[[], bool] | int) -> bool:
     if isinstance(moment, int):
         end = run(arguments, lambda: bool(time.sleep(0.001)), limit=moment)
     else:
-        end = run(arguments, moment, lambda pid: resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, -1)) and None)
+        end = run(
+            arguments,
+            moment,
+            lambda pid: resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, -1)) and None,
+        )
     if end.code == 0:
         return False
-    if end.code != 1 or "Traceback" in end.said or "make room" not in end.said or end.said.count("Error: ") != 1:
+    if (
+        end.code != 1
+        or "Traceback" in end.said
+        or "make room" not in end.said
+        or end.said.count("Error: ") != 1
+    ):
         raise RuntimeError(f"exit code {end.code}: {end.said[-400:]}")
     return True
 
@@ -210,9 +234,15 @@ def moment(rng: random.Random, seconds: float, folder: Path) -> tuple[str, Calla
 
         return kind, passed
     places = (
-        [folder / "checkpoint.safetensors", folder / "outcomes"] if kind == "behind a write of results" else [folder]
+        [folder / "checkpoint.safetensors", folder / "outcomes"]
+        if kind == "behind a write of results"
+        else [folder]
     )
-    left, last, wait = rng.randint(1, 25), [look(place) for place in places], rng.choice([0.0, 0.0, 0.0005, 0.002])
+    left, last, wait = (
+        rng.randint(1, 25),
+        [look(place) for place in places],
+        rng.choice([0.0, 0.0, 0.0005, 0.002]),
+    )
 
     def changed() -> bool:
         nonlocal left, last
@@ -235,15 +265,19 @@ def differences(first: Path, second: Path) -> list[str]:
     names = [sorted(str(p.relative_to(one)) for p in one.rglob("*") if p.is_file() and not _hidden(p))
              for one in (first, second)]  # fmt: skip
     found = [f"{name} is only in one" for name in {*names[0]} ^ {*names[1]}]
-    return found + [name for name in names[0] if name in names[1] and _read(first / name) != _read(second / name)]
+    return found + [
+        name
+        for name in names[0]
+        if name in names[1] and _read(first / name) != _read(second / name)
+    ]
 
 
 def unreadable(folder: Path) -> Iterator[str]:
     """List the files of a stopped run that cannot be read: a damaged checkpoint or split."""
     from drike.encoders import HashingEncoder
     from drike.errors import CheckpointError, DataError, RunError
-    from drike.runs import checkpoint
-    from drike.runs.run import Run
+    from drike.research.runs import checkpoint
+    from drike.research.runs.run import Run
 
     try:
         if (folder / "run.json").exists():
@@ -267,7 +301,11 @@ def _read(path: Path) -> object:
         return path.name  # counts the work of this process only, so less after a resume
     if path.name == "run.json":
         result = json.loads(content)
-        return {name: value for name, value in result.items() if name not in ("command", "started", "sha256")}
+        return {
+            name: value
+            for name, value in result.items()
+            if name not in ("command", "started", "sha256")
+        }
     if path.name == "summary.json":
         return _without_seconds(json.loads(content))
     if path.name == "table.md":
@@ -277,7 +315,9 @@ def _read(path: Path) -> object:
 
 def _without_seconds(result: object) -> object:
     if isinstance(result, dict):
-        return {name: _without_seconds(value) for name, value in result.items() if "seconds" not in name}
+        return {
+            name: _without_seconds(value) for name, value in result.items() if "seconds" not in name
+        }
     return [_without_seconds(one) for one in result] if isinstance(result, list) else result
 
 
@@ -299,7 +339,14 @@ def _without_second_columns(text: str) -> list[list[str]]:
 
 
 def series(
-    command: str, model: str, times: int, seed: int, place: Path, *, how: str = "kill", served: bool = False
+    command: str,
+    model: str,
+    times: int,
+    seed: int,
+    place: Path,
+    *,
+    how: str = "kill",
+    served: bool = False,
 ) -> Series:
     """Stop `command` on `model` at least `times` times; resume each run to its end and compare it with a whole one."""
     # Every optimizer imports the last one, which takes 1 s.
@@ -316,7 +363,9 @@ def series(
         seconds = whole([*arguments, "--out", str(place / "whole")])
         paid = count() - before
         number = 0
-        while result.times < times or (result.resumed == 0 and result.times < 10 * times):  # at least one is resumed
+        while result.times < times or (
+            result.resumed == 0 and result.times < 10 * times
+        ):  # at least one is resumed
             number += 1
             rng, folder = random.Random(f"{seed}|{command}|{number}"), place / f"run-{number}"
             os.environ["XDG_CACHE_HOME"] = str(place / f"cache-{number}")
@@ -331,7 +380,9 @@ def series(
                 shutil.rmtree(folder)  # the run ended before its moment
                 continue
             result.runs += 1
-            result.differing += [f"run {number}: {name}" for name in differences(place / "whole", folder)]
+            result.differing += [
+                f"run {number}: {name}" for name in differences(place / "whole", folder)
+            ]
             result.requests += count() - before
             result.allowed += paid + (result.times - hits) * _AGAIN
             shutil.rmtree(folder)
@@ -340,12 +391,16 @@ def series(
     return result
 
 
-def _one(result: Series, arguments: Sequence[str], folder: Path, rng: random.Random, seconds: float) -> None:
+def _one(
+    result: Series, arguments: Sequence[str], folder: Path, rng: random.Random, seconds: float
+) -> None:
     """Start a run, stop it at its moments, and resume it until it is done."""
     again = True
     while True:
         fresh = not (folder / "run.json").exists()
-        now = [*arguments, "--out", str(folder)] if fresh else [arguments[0], "--resume", str(folder)]
+        now = (
+            [*arguments, "--out", str(folder)] if fresh else [arguments[0], "--resume", str(folder)]
+        )
         if not again:
             whole(now)
             return
@@ -361,7 +416,9 @@ def _one(result: Series, arguments: Sequence[str], folder: Path, rng: random.Ran
             return
         result.times += 1
         result.stopped[kind] = result.stopped.get(kind, 0) + 1
-        result.differing += [f"{folder.name}, stopped {kind}: {problem}" for problem in unreadable(folder)]
+        result.differing += [
+            f"{folder.name}, stopped {kind}: {problem}" for problem in unreadable(folder)
+        ]
         if (folder / "run.json").exists():
             result.resumed += 1
         else:
@@ -393,8 +450,8 @@ def _nothing() -> Iterator[None]:
 @contextmanager
 def _server() -> Iterator[tuple[str, Callable[[], int]]]:
     """Serve a model on a socket in another process; yield its name and a function that counts its requests."""
-    from tests.worlds.scripted import ScriptedModel
-    from tests.worlds.servers import Handler, serve, serving
+    from tests.fakes.scripted import ScriptedModel
+    from tests.fakes.servers import Handler, serve, serving
 
     counted = mmap.mmap(-1, _SPAN.size)
     read, write = os.pipe()
@@ -433,17 +490,29 @@ def _moody(prompt: str) -> str:
 
 def run_series(arguments: Sequence[str] | None = None) -> Series:
     """Run the series that these arguments describe; the command line's by default."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("command", choices=["train", "balanced", "evaluate"])
-    parser.add_argument("--how", choices=["kill", "full"], default="kill", help="stop by SIGKILL or by a full disk")
+    parser.add_argument(
+        "--how", choices=["kill", "full"], default="kill", help="stop by SIGKILL or by a full disk"
+    )
     parser.add_argument("--times", type=int, default=20, help="stops")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", default="reader")
-    parser.add_argument("--served", action="store_true", help="use a scripted model behind a local server")
+    parser.add_argument(
+        "--served", action="store_true", help="use a scripted model behind a local server"
+    )
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as place:
         return series(
-            asked.command, asked.model, asked.times, asked.seed, Path(place), how=asked.how, served=asked.served
+            asked.command,
+            asked.model,
+            asked.times,
+            asked.seed,
+            Path(place),
+            how=asked.how,
+            served=asked.served,
         )
 
 

@@ -11,8 +11,16 @@ from typing import Any
 
 from tests.hostile.test_fuzz import mutate, replaced
 
-ENDPOINTS = ("/chat/completions", "/completions", "/responses", "/messages", "/messages/count_tokens")
-APIS = dict(zip(ENDPOINTS, ("chat", "completions", "responses", "messages", "messages"), strict=True))
+ENDPOINTS = (
+    "/chat/completions",
+    "/completions",
+    "/responses",
+    "/messages",
+    "/messages/count_tokens",
+)
+APIS = dict(
+    zip(ENDPOINTS, ("chat", "completions", "responses", "messages", "messages"), strict=True)
+)
 TEXTS = [
     "What is the capital of Peru?", "The capital of Peru is", "Are you sure?", "and its CEO?", "why?", "Hello", "",
     "ok bye", "The capital of Peru is Lima.", "Peru", "\ud800 Peru", "Peru\udfff", "\0", "\u202ePeru\u200b", " \n\t",
@@ -39,50 +47,103 @@ def chat(rng: random.Random) -> dict[str, Any]:
     for _ in range(rng.randrange(1, 6)):
         messages.append({"role": "user", "content": parts(rng, "text", image)})
         if rng.random() < 0.3:
-            called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+            called = {
+                "id": "c",
+                "type": "function",
+                "function": {"name": "f", "arguments": '{"a": 1}'},
+            }
             messages.append({"role": "assistant", "content": None, "tool_calls": [called]})
-            messages.append({"role": "tool", "tool_call_id": "c", "content": parts(rng, "text", image)})
-        messages.append({"role": rng.choice(["assistant", "user", "developer"]), "content": text(rng)})
-    system = [{"role": "system", "content": parts(rng, "text", image)}] if rng.random() < 0.5 else []
-    return {"model": "m", "messages": [*system, *messages[: rng.randrange(1, len(messages) + 1)]], "temperature": 0.5}
+            messages.append(
+                {"role": "tool", "tool_call_id": "c", "content": parts(rng, "text", image)}
+            )
+        messages.append(
+            {"role": rng.choice(["assistant", "user", "developer"]), "content": text(rng)}
+        )
+    system = (
+        [{"role": "system", "content": parts(rng, "text", image)}] if rng.random() < 0.5 else []
+    )
+    return {
+        "model": "m",
+        "messages": [*system, *messages[: rng.randrange(1, len(messages) + 1)]],
+        "temperature": 0.5,
+    }
 
 
 def completion(rng: random.Random) -> dict[str, Any]:
     some: list[object] = [text(rng), [text(rng)], [text(rng), text(rng)], [1, 2], [[1], [2]], []]
-    return {"model": "m", "prompt": some[0] if rng.random() < 0.6 else rng.choice(some), "max_tokens": 5}
+    return {
+        "model": "m",
+        "prompt": some[0] if rng.random() < 0.6 else rng.choice(some),
+        "max_tokens": 5,
+    }
 
 
 def responses(rng: random.Random) -> dict[str, Any]:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
     items: list[dict[str, Any]] = []
     for _ in range(rng.randrange(1, 6)):
-        items.append({"role": "user", "content": parts(rng, "input_text", image), "type": "message"})
+        items.append(
+            {"role": "user", "content": parts(rng, "input_text", image), "type": "message"}
+        )
         if rng.random() < 0.4:
             items.append({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"})
-            items.append({"type": "function_call_output", "call_id": "c", "output": parts(rng, "input_text", image)})
+            items.append(
+                {
+                    "type": "function_call_output",
+                    "call_id": "c",
+                    "output": parts(rng, "input_text", image),
+                }
+            )
         if rng.random() < 0.3:
-            items.append({"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": text(rng)}]})
-        items.append({"role": "assistant", "content": [{"type": "output_text", "text": text(rng), "annotations": []}]})
+            items.append(
+                {
+                    "type": "reasoning",
+                    "id": "r",
+                    "summary": [{"type": "summary_text", "text": text(rng)}],
+                }
+            )
+        items.append(
+            {
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": text(rng), "annotations": []}],
+            }
+        )
     body: dict[str, Any] = {"model": "m", "input": items[: rng.randrange(1, len(items) + 1)]}
     if rng.random() < 0.3:
         body["input"] = text(rng)
     if rng.random() < 0.5:
         body["instructions"] = text(rng)
     if rng.random() < 0.2:
-        body[rng.choice(["previous_response_id", "conversation"])] = rng.choice(["resp_1", {"id": "conv_1"}])
+        body[rng.choice(["previous_response_id", "conversation"])] = rng.choice(
+            ["resp_1", {"id": "conv_1"}]
+        )
     return body
 
 
 def messages(rng: random.Random) -> dict[str, Any]:
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"},
+    }
     made: list[dict[str, Any]] = []
     for _ in range(rng.randrange(1, 6)):
         made.append({"role": "user", "content": parts(rng, "text", image)})
         if rng.random() < 0.3:
-            made.append({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]})
-            result = {"type": "tool_result", "tool_use_id": "t", "content": parts(rng, "text", image)}
+            made.append(
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}],
+                }
+            )
+            result = {
+                "type": "tool_result",
+                "tool_use_id": "t",
+                "content": parts(rng, "text", image),
+            }
             source = {"type": "text", "media_type": "text/plain", "data": text(rng)}
-            made.append({"role": "user", "content": [result, {"type": "document", "source": source}]})
+            made.append(
+                {"role": "user", "content": [result, {"type": "document", "source": source}]}
+            )
         made.append({"role": "assistant", "content": text(rng)})
     body = {"model": "m", "max_tokens": 9, "messages": made[: rng.randrange(1, len(made) + 1)]}
     if rng.random() < 0.5:

@@ -35,12 +35,12 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
+from drike.edits.record import ConflictError, EditRecord, Status, StoreError
 from drike.stores.log import EditStore, Snapshot, require_approvals, retire, snapshot
 from drike.stores.moves import approve, change
 from drike.stores.opening import open_store
-from drike.stores.records import ConflictError, EditRecord, Status, StoreError
-from tests.worlds.databases import Database, database
-from tests.worlds.moving import check_approved, moved
+from tests.fakes.databases import Database, database
+from tests.fakes.moving import check_approved, moved
 
 WRITERS_PER_FILE = 50  # so that files, and the time to check them, stay small
 SHARED = 8  # facts that both writers of a shared store try to add
@@ -53,7 +53,9 @@ class Series:
     how: str
     times: int = 0
     acknowledged: int = 0  # changes
-    in_a_change: int = 0  # writers killed in a transaction: with a journal left, or one in progress in PostgreSQL
+    in_a_change: int = (
+        0  # writers killed in a transaction: with a journal left, or one in progress in PostgreSQL
+    )
     wrong: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -65,10 +67,17 @@ def write(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
         mark, made, parts = f"{name} {n}", 0, rng.choice((1, 1, 5))
         with store.transaction():
             for part in range(parts):
-                subject = f"Town {name} {n} {part}" if rng.random() < 0.6 else f"Town {rng.randrange(5)}"
+                subject = (
+                    f"Town {name} {n} {part}" if rng.random() < 0.6 else f"Town {rng.randrange(5)}"
+                )
                 target, source = f"{rng.randrange(10**9)}", "x" * rng.randrange(2000) or None
                 entry = EditRecord(
-                    subject, f"The river of {subject} is", target, source=source, reason=f"part of {parts}", author=mark
+                    subject,
+                    f"The river of {subject} is",
+                    target,
+                    source=source,
+                    reason=f"part of {parts}",
+                    author=mark,
                 )
                 changes = [*store.put(entry, supersede=True)]
                 if rng.random() < 0.3:
@@ -88,7 +97,16 @@ def share(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
         for subject in (f"Town {name.removesuffix('b')} {n}", f"Own town {name} {n}"):
             mark = f"{name} {subject}"
             try:
-                tell([mark, len(store.put(EditRecord(subject, f"The river of {subject} is", name, author=mark)))])
+                tell(
+                    [
+                        mark,
+                        len(
+                            store.put(
+                                EditRecord(subject, f"The river of {subject} is", name, author=mark)
+                            )
+                        ),
+                    ]
+                )
             except ConflictError:
                 continue
 
@@ -99,7 +117,9 @@ def move(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
     tell([name, len(moved(store, random.Random(name), 60))])
 
 
-def check_moves(address: str, before: Snapshot, acknowledged: dict[str, int]) -> tuple[Snapshot, list[str]]:
+def check_moves(
+    address: str, before: Snapshot, acknowledged: dict[str, int]
+) -> tuple[Snapshot, list[str]]:
     """What is wrong with a store after random moves."""
     store = open_store(address)
     try:
@@ -113,7 +133,9 @@ def check_moves(address: str, before: Snapshot, acknowledged: dict[str, int]) ->
         store.close()
 
 
-def work(make: Callable[..., None], address: str, name: str, limit: int, tell: Callable[[object], None]) -> None:
+def work(
+    make: Callable[..., None], address: str, name: str, limit: int, tell: Callable[[object], None]
+) -> None:
     """What a writer does, with a limit on file size."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     make(open_store(address), name, tell)
@@ -149,22 +171,36 @@ def told(pid: int, pipe: int) -> tuple[list[object], int]:
     return [json.loads(line) for line in lines], os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def check(address: str, before: Snapshot, acknowledged: dict[str, int], *, more: int) -> tuple[Snapshot, list[str]]:
+def check(
+    address: str, before: Snapshot, acknowledged: dict[str, int], *, more: int
+) -> tuple[Snapshot, list[str]]:
     """What is wrong with a store, where at most `more` transactions may be there that were not acknowledged."""
     store = open_store(address)
     try:
         with store.transaction():  # begins when those of killed writers have ended
             changes = store.changes(before.revision)
         found = Counter(str(one.record.author) for one in changes)
-        parts = Counter((one.record.author, one.record.reason) for one in changes if one.version == 1)
+        parts = Counter(
+            (one.record.author, one.record.reason) for one in changes if one.version == 1
+        )
         lost = [
-            f"{mark}: {found[mark]} of {made} changes" for mark, made in acknowledged.items() if found[mark] != made
+            f"{mark}: {found[mark]} of {made} changes"
+            for mark, made in acknowledged.items()
+            if found[mark] != made
         ]
-        lost += [f"{mark}: {count}, {why}" for (mark, why), count in parts.items() if why and why != f"part of {count}"]
+        lost += [
+            f"{mark}: {count}, {why}"
+            for (mark, why), count in parts.items()
+            if why and why != f"part of {count}"
+        ]
         extra = found.keys() - acknowledged.keys()
         now = snapshot(store, before)
-        active: Counter[str] = Counter(e.record.query for e in now.edits.values() if e.record.status is Status.ACTIVE)
-        lost += [f"{query} has {count} active edits" for query, count in active.items() if count > 1]
+        active: Counter[str] = Counter(
+            e.record.query for e in now.edits.values() if e.record.status is Status.ACTIVE
+        )
+        lost += [
+            f"{query} has {count} active edits" for query, count in active.items() if count > 1
+        ]
         return now, lost + ([f"{sorted(extra)} were not acknowledged"] if len(extra) > more else [])
     finally:
         store.close()
@@ -182,7 +218,11 @@ def series(how: str, times: int, seed: int, place: Path, server: Database | None
                 address, before = server.of(path) if server else str(path), Snapshot()
                 open_store(address).close()
             name = str(result.times)
-            limit = path.stat().st_size + rng.randrange(60_000) if how == "full" else resource.RLIM_INFINITY
+            limit = (
+                path.stat().st_size + rng.randrange(60_000)
+                if how == "full"
+                else resource.RLIM_INFINITY
+            )
             names = (name, f"{name}b") if how in ("share", "move") else (name,)
             act = {"share": share, "move": move}.get(how, write)
             children = [fork(partial(work, act, address, one, limit)) for one in names]
@@ -190,14 +230,18 @@ def series(how: str, times: int, seed: int, place: Path, server: Database | None
                 time.sleep(rng.random() * 0.2)
                 if rng.random() < 2 / 3:
                     until = time.monotonic() + 10
-                    while not busy() and time.monotonic() < until:  # a writer may have ended by itself
+                    while (
+                        not busy() and time.monotonic() < until
+                    ):  # a writer may have ended by itself
                         time.sleep(0.0001)
                     time.sleep(rng.random() ** 4 * 0.005)
                 result.in_a_change += bool(server) and busy()
                 os.kill(children[0][0], signal.SIGKILL)
             ended = [told(*child) for child in children]
             result.in_a_change += not server and busy()
-            acknowledged = {one[0]: one[1] for lines, _ in ended for one in lines if isinstance(one, list)}
+            acknowledged = {
+                one[0]: one[1] for lines, _ in ended for one in lines if isinstance(one, list)
+            }
             said = [one for lines, _ in ended for one in lines if isinstance(one, str)]
             expected = {"kill": -signal.SIGKILL, "full": 3, "share": 0, "move": 0}[how]
             wrong = [f"ended with {code}: {said}" for _, code in ended if code != expected]
@@ -219,13 +263,18 @@ def series(how: str, times: int, seed: int, place: Path, server: Database | None
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("how", choices=["kill", "full", "share", "move"])
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--postgres", action="store_true")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place, database() if asked.postgres else nullcontext() as server:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        database() if asked.postgres else nullcontext() as server,
+    ):
         outcome = series(asked.how, asked.times, asked.seed, Path(place), server)
     print(json.dumps(asdict(outcome)))
     sys.exit(bool(outcome.wrong))

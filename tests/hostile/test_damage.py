@@ -15,23 +15,23 @@ import pytest
 from safetensors.torch import load as unpacked
 
 from drike.cli import main
-from drike.datasets.dataset import SplitIds
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DataError, DrikeError, EncoderError, ReportError, RunError
 from drike.models.protocols import Usage
 from drike.prompts import PromptStyle
-from drike.report.groups import ReportedRun, grouped, read_run
-from drike.report.tables import by_epoch, costs, epochs_table, table1, work
-from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
-from drike.runs.run import Run, read_lines, write_record
+from drike.research.datasets.dataset import SplitIds
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Fraction, Threshold
+from drike.research.report.groups import ReportedRun, grouped, read_run
+from drike.research.report.tables import by_epoch, costs, epochs_table, table1, work
+from drike.research.runs import checkpoint
+from drike.research.runs.checkpoint import Checkpoint
+from drike.research.runs.run import Run, read_lines, write_record
+from drike.research.training.algorithm1 import EpisodeRecord
 from drike.support.files import with_checksum
 from drike.support.table import as_markdown
-from drike.training.algorithm1 import EpisodeRecord
-from tests.worlds.commands import run
-from tests.worlds.tally import Tally
+from tests.fakes.commands import run
+from tests.fakes.tally import Tally
 
 SMALLEST = HashingEncoder(2)
 BUDGETS: dict[str, Budget] = {
@@ -43,24 +43,38 @@ BUDGETS: dict[str, Budget] = {
 def ways(content: bytes) -> list[tuple[int, int]]:
     """Yield every position with the masks 0x01, 0x80 and a random one; mask 0 means truncate there."""
     rng = random.Random(len(content))
-    return [(i, pattern) for i in range(len(content)) for pattern in (0x01, 0x80, rng.randint(1, 255), 0)]
+    return [
+        (i, pattern)
+        for i in range(len(content))
+        for pattern in (0x01, 0x80, rng.randint(1, 255), 0)
+    ]
 
 
 def damaged(content: bytes, at: int, pattern: int) -> bytes:
-    return content[:at] + bytes([content[at] ^ pattern]) + content[at + 1 :] if pattern else content[:at]
+    return (
+        content[:at] + bytes([content[at] ^ pattern]) + content[at + 1 :]
+        if pattern
+        else content[:at]
+    )
 
 
-def check(path: Path, read: Callable[[], object], error: type[Exception], *, some: int | None = None) -> Counter[str]:
+def check(
+    path: Path, read: Callable[[], object], error: type[Exception], *, some: int | None = None
+) -> Counter[str]:
     """Damage `path` in every way, or in `some` random ones: `read` raises `error` in a sentence, or reads the same."""
     whole, right = path.read_bytes(), read()
     every = ways(whole)
     counts: Counter[str] = Counter()
-    for at, pattern in every if some is None else random.Random(0).sample(every, min(some, len(every))):
+    for at, pattern in (
+        every if some is None else random.Random(0).sample(every, min(some, len(every)))
+    ):
         path.write_bytes(damaged(whole, at, pattern))
         try:
             found = read()
         except error as problem:
-            assert "\n" not in str(problem) and (": " in str(problem) or "; " in str(problem)), problem
+            assert "\n" not in str(problem) and (": " in str(problem) or "; " in str(problem)), (
+                problem
+            )
             counts["refused"] += 1
         else:
             assert found == right, "damaged data was read without an error"
@@ -75,7 +89,14 @@ def content(folder: Path) -> tuple[object, ...]:
     loaded = checkpoint.load(folder)
     head = loaded.retriever
     weights = tuple(tuple(weight.flatten().tolist()) for weight in head.head.parameters())
-    found = weights, head.form, head.encoder.name, dict(loaded.training), loaded.style, head.trained_on
+    found = (
+        weights,
+        head.form,
+        head.encoder.name,
+        dict(loaded.training),
+        loaded.style,
+        head.trained_on,
+    )
     return *found, loaded.budget
 
 
@@ -83,7 +104,10 @@ def content(folder: Path) -> tuple[object, ...]:
 def test_every_damaged_byte_of_a_checkpoint_is_refused(budget: str, tmp_path: Path) -> None:
     retriever = Retriever(SMALLEST, form="cross", seed=4)
     retriever.trained_on = frozenset({("The capital of Peru is", "Oslo")})
-    checkpoint.save(Checkpoint(retriever, BUDGETS[budget], PromptStyle(), {"model": "m", "sigma": 0.25}), tmp_path)
+    checkpoint.save(
+        Checkpoint(retriever, BUDGETS[budget], PromptStyle(), {"model": "m", "sigma": 0.25}),
+        tmp_path,
+    )
     counts = check(tmp_path / checkpoint.FILE, lambda: content(tmp_path), CheckpointError)
     assert counts["refused"] > 1000 and not counts["harmless"]
 
@@ -98,37 +122,58 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SOME_OR_ALL = pytest.mark.parametrize("some", [500, pytest.param(None, marks=pytest.mark.reliability)])
+SOME_OR_ALL = pytest.mark.parametrize(
+    "some", [500, pytest.param(None, marks=pytest.mark.reliability)]
+)
 
 
 @SOME_OR_ALL
-def test_every_damaged_byte_of_run_json_is_refused(some: int | None, trained: Path, tmp_path: Path) -> None:
+def test_every_damaged_byte_of_run_json_is_refused(
+    some: int | None, trained: Path, tmp_path: Path
+) -> None:
     shutil.copy(trained / "run.json", tmp_path)
     counts = check(tmp_path / "run.json", lambda: Run.open(tmp_path), RunError, some=some)
     assert counts["refused"] > 0.95 * counts.total()
 
 
 @SOME_OR_ALL
-def test_every_damaged_byte_of_a_split_is_refused_or_harmless(some: int | None, trained: Path, tmp_path: Path) -> None:
+def test_every_damaged_byte_of_a_split_is_refused_or_harmless(
+    some: int | None, trained: Path, tmp_path: Path
+) -> None:
     shutil.copy(trained / "split.json", tmp_path)
-    check(tmp_path / "split.json", lambda: SplitIds.load(tmp_path / "split.json"), DataError, some=some)
+    check(
+        tmp_path / "split.json",
+        lambda: SplitIds.load(tmp_path / "split.json"),
+        DataError,
+        some=some,
+    )
 
 
 @pytest.mark.reliability
 def test_every_damaged_byte_of_a_real_checkpoint_is_refused(trained: Path, tmp_path: Path) -> None:
     path = Path(shutil.copy(trained / checkpoint.FILE, tmp_path))
-    counts = check(path, lambda: content(tmp_path), CheckpointError, some=20_000)  # of half a million
+    counts = check(
+        path, lambda: content(tmp_path), CheckpointError, some=20_000
+    )  # of half a million
     assert not counts["harmless"]
 
 
 @pytest.mark.reliability
-def test_every_damaged_byte_of_a_small_checkpoint_with_a_learned_budget_is_refused(tmp_path: Path) -> None:
-    checkpoint.save(Checkpoint(Retriever(SMALLEST, form="cross", seed=4), BUDGETS["threshold"]), tmp_path)
-    assert not check(tmp_path / checkpoint.FILE, lambda: content(tmp_path), CheckpointError)["harmless"]
+def test_every_damaged_byte_of_a_small_checkpoint_with_a_learned_budget_is_refused(
+    tmp_path: Path,
+) -> None:
+    checkpoint.save(
+        Checkpoint(Retriever(SMALLEST, form="cross", seed=4), BUDGETS["threshold"]), tmp_path
+    )
+    assert not check(tmp_path / checkpoint.FILE, lambda: content(tmp_path), CheckpointError)[
+        "harmless"
+    ]
 
 
 @pytest.mark.reliability
-def test_every_damaged_byte_of_a_real_split_is_refused_or_harmless(trained: Path, tmp_path: Path) -> None:
+def test_every_damaged_byte_of_a_real_split_is_refused_or_harmless(
+    trained: Path, tmp_path: Path
+) -> None:
     shutil.copy(trained / "split.json", tmp_path)
     print(check(tmp_path / "split.json", lambda: SplitIds.load(tmp_path / "split.json"), DataError))
 
@@ -156,20 +201,41 @@ def test_a_save_that_fails_at_any_step_leaves_the_old_checkpoint(
 
 
 @pytest.mark.parametrize("name", ["episodes.jsonl", "outcomes/ike.jsonl", "usage.json"])
-def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, tmp_path: Path) -> None:
+def test_damaged_jsonl_lines_never_cause_a_traceback(
+    name: str, trained: Path, tmp_path: Path
+) -> None:
     """Lines have no checksum, so a changed digit may go unnoticed. Any error must be one of ours."""
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
     if not (folder / "outcomes").exists():
         with pytest.raises(SystemExit, match="0"):
-            main(["evaluate", "--run", str(trained), "--editors", "ike", "--test", "2", "--out", str(tmp_path / "e")])
+            main(
+                [
+                    "evaluate",
+                    "--run",
+                    str(trained),
+                    "--editors",
+                    "ike",
+                    "--test",
+                    "2",
+                    "--out",
+                    str(tmp_path / "e"),
+                ]
+            )
         shutil.copytree(tmp_path / "e" / "outcomes", folder / "outcomes")
         write_record(folder, "usage.json", {"training": asdict(Usage(prompts=3))})
     path = folder / name
     whole = path.read_bytes()
     refused = 0
-    broken = [damaged(whole, at, pattern) for at, pattern in random.Random(1).sample(ways(whole), 200)]
-    for content in [*broken, b"[" * 100_000 + b"\n{}\n", b"\xff\n\xff\n", b'{"a": "\\ud800"}\n' * 2]:
+    broken = [
+        damaged(whole, at, pattern) for at, pattern in random.Random(1).sample(ways(whole), 200)
+    ]
+    for content in [
+        *broken,
+        b"[" * 100_000 + b"\n{}\n",
+        b"\xff\n\xff\n",
+        b'{"a": "\\ud800"}\n' * 2,
+    ]:
         path.write_bytes(content)
         try:
             read_run(folder)
@@ -222,7 +288,9 @@ def is_possible(whole: object, place: Place, new: str) -> bool:
     for key in place:
         whole = whole[key]  # type: ignore[index]
     if new in (MISSING, ADDED):
-        return isinstance(place[-1], int) or isinstance(whole, dict)  # an element of a list, a part of a run's usage
+        return isinstance(place[-1], int) or isinstance(
+            whole, dict
+        )  # an element of a list, a part of a run's usage
     kinds = [float if type(one) is int else type(one) for one in (whole, json.loads(new))]
     return type(None) in kinds or kinds[0] is kinds[1]
 
@@ -247,7 +315,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def line_of(path: Path) -> str:
-    return path.read_text("utf-8").splitlines()[0] if path.suffix == ".jsonl" else path.read_text("utf-8")
+    return (
+        path.read_text("utf-8").splitlines()[0]
+        if path.suffix == ".jsonl"
+        else path.read_text("utf-8")
+    )
 
 
 def with_line(path: Path, line: str) -> str:
@@ -261,11 +333,23 @@ def text_of(run: ReportedRun) -> str:
     """The tables of a report."""
     [group] = grouped([run])
     summaries = list(group.summaries.values())
-    tables = (table1(summaries, ""), costs(summaries), work(run.usage), epochs_table({"run": by_epoch(run.episodes)}))
+    tables = (
+        table1(summaries, ""),
+        costs(summaries),
+        work(run.usage),
+        epochs_table({"run": by_epoch(run.episodes)}),
+    )
     return "\n".join(as_markdown(table) for table in tables)
 
 
-FILES = ("run.json", "split.json", "usage.json", "summary.json", "episodes.jsonl", "outcomes/dr-ike.jsonl")
+FILES = (
+    "run.json",
+    "split.json",
+    "usage.json",
+    "summary.json",
+    "episodes.jsonl",
+    "outcomes/dr-ike.jsonl",
+)
 
 
 def replaced(folder: Path, name: str, some: int | None) -> Counter[str]:
@@ -276,8 +360,12 @@ def replaced(folder: Path, name: str, some: int | None) -> Counter[str]:
     """
     path, counts = folder / name, Counter[str]()
     whole, line, right = path.read_text("utf-8"), line_of(path), read_run(folder)
-    every = [(place, new) for place in places(json.loads(line)) for new in (*VALUES, MISSING, ADDED)]
-    for place, new in every if some is None else random.Random(0).sample(every, min(some, len(every))):
+    every = [
+        (place, new) for place in places(json.loads(line)) for new in (*VALUES, MISSING, ADDED)
+    ]
+    for place, new in (
+        every if some is None else random.Random(0).sample(every, min(some, len(every)))
+    ):
         path.write_text(with_line(path, with_value(line, place, new)), "utf-8")
         try:
             found = read_run(folder)
@@ -300,7 +388,9 @@ def replaced(folder: Path, name: str, some: int | None) -> Counter[str]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_some_values_of_another_type_are_refused_or_harmless(name: str, shown: Path, tmp_path: Path) -> None:
+def test_some_values_of_another_type_are_refused_or_harmless(
+    name: str, shown: Path, tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(shown, tmp_path / "run"))
     counts = replaced(folder, name, 30)
     assert counts["refused"] > 15, counts
@@ -328,7 +418,9 @@ FORGED = ('data=[1]', "data={}", "versions=[1]", "settings.seed=true", "settings
           'settings.editors="x"', "options.seed=true", "options.edits=0.5", "model=[]")  # fmt: skip
 
 
-def ends_in_a_sentence(command: tuple[str, ...], folder: Path, capfd: pytest.CaptureFixture[str]) -> int:
+def ends_in_a_sentence(
+    command: tuple[str, ...], folder: Path, capfd: pytest.CaptureFixture[str]
+) -> int:
     """Run a command on a folder: a traceback is an error of the test."""
     code = run(*(word.replace("{}", str(folder)) for word in command))
     said = capfd.readouterr().err
@@ -344,7 +436,9 @@ def test_a_forged_run_json_is_refused_in_a_sentence(
     folder = Path(shutil.copytree(trained, tmp_path / "run"))
     place, _, new = forgery.partition("=")
     path = folder / "run.json"
-    path.write_text(forged(with_value(path.read_text("utf-8"), tuple(place.split(".")), new)), "utf-8")
+    path.write_text(
+        forged(with_value(path.read_text("utf-8"), tuple(place.split(".")), new)), "utf-8"
+    )
     commands = COMMANDS[4:5] if place.startswith("options") else COMMANDS[:5]
     codes = [ends_in_a_sentence(command, folder, capfd) for command in commands]
     # What names a model is only shown; without its number of epochs, a trained run counts as finished.
@@ -354,16 +448,25 @@ def test_a_forged_run_json_is_refused_in_a_sentence(
 @pytest.mark.reliability
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_given_forged_runs_end_in_a_sentence(
-    command: tuple[str, ...], shown: Path, trained: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    command: tuple[str, ...],
+    shown: Path,
+    trained: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     source = trained if "--resume" in command else shown
     if command[:2] == ("evaluate", "--resume"):
         source = tmp_path / "evaluated"
-        assert run("evaluate", "--run", str(trained), "--editors", "ike,dr-ike", "--out", str(source)) == 0
+        assert (
+            run("evaluate", "--run", str(trained), "--editors", "ike,dr-ike", "--out", str(source))
+            == 0
+        )
     folder = Path(shutil.copytree(source, tmp_path / "run"))
     path, codes = folder / "run.json", Counter[int]()
     whole, rng = path.read_text("utf-8"), random.Random(0)
-    every = [(place, new) for place in places(json.loads(whole)) for new in (*VALUES, MISSING, ADDED)]
+    every = [
+        (place, new) for place in places(json.loads(whole)) for new in (*VALUES, MISSING, ADDED)
+    ]
     for place, new in rng.sample(every, 60):
         path.write_text(forged(with_value(whole, place, new)), "utf-8")
         try:
@@ -377,12 +480,23 @@ def test_commands_given_forged_runs_end_in_a_sentence(
 
 def replaced_in_checkpoint(folder: Path, budget: Budget, some: int | None) -> Counter[str]:
     """Replace the values in a checkpoint's metadata one by one, or `some` of them, with the checksum put right."""
-    retriever, path, counts = Retriever(SMALLEST, form="cross", seed=4), folder / checkpoint.FILE, Counter[str]()
+    retriever, path, counts = (
+        Retriever(SMALLEST, form="cross", seed=4),
+        folder / checkpoint.FILE,
+        Counter[str](),
+    )
     retriever.trained_on = frozenset({("The capital of Peru is", "Oslo")})
-    checkpoint.save(Checkpoint(retriever, budget, PromptStyle(), {"model": "m", "sigma": 0.25}), folder)
+    checkpoint.save(
+        Checkpoint(retriever, budget, PromptStyle(), {"model": "m", "sigma": 0.25}), folder
+    )
     whole = path.read_bytes()
     tensors, right, line = unpacked(whole), content(folder), json.dumps(checkpoint._verified(whole))
-    every = [(place, new) for place in places(json.loads(line)) if place for new in (*VALUES, MISSING, ADDED)]
+    every = [
+        (place, new)
+        for place in places(json.loads(line))
+        if place
+        for new in (*VALUES, MISSING, ADDED)
+    ]
     for place, new in every if some is None else random.Random(0).sample(every, some):
         path.write_bytes(checkpoint._sealed(json.loads(with_value(line, place, new)), tensors))
         try:
@@ -395,7 +509,9 @@ def replaced_in_checkpoint(folder: Path, budget: Budget, some: int | None) -> Co
     return counts
 
 
-def test_some_values_of_another_type_in_a_checkpoint_are_refused_or_harmless(tmp_path: Path) -> None:
+def test_some_values_of_another_type_in_a_checkpoint_are_refused_or_harmless(
+    tmp_path: Path,
+) -> None:
     counts = replaced_in_checkpoint(tmp_path, BUDGETS["threshold"], 50)
     assert counts["refused"] > 30, counts
 

@@ -19,13 +19,13 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from drike.serving.admission import normal_path
-from drike.serving.relay import RequestError
-from drike.serving.upstream import Secret
-from tests.serving.test_server import H2C, OFFER, answered, connected
-from tests.serving.test_workers import is_running, serving
-from tests.worlds.gateways import ENTRY, ask, is_up, running, upstream
-from tests.worlds.tally import Tally
+from drike.gateway.http.admission import normal_path
+from drike.gateway.http.relay import RequestError
+from drike.gateway.http.upstream import Secret
+from tests.fakes.gateways import ENTRY, ask, is_up, running, upstream
+from tests.fakes.tally import Tally
+from tests.gateway.test_server import H2C, OFFER, answered, connected
+from tests.gateway.test_workers import is_running, serving
 
 pytestmark = pytest.mark.reliability
 
@@ -33,8 +33,8 @@ FILES = 128
 GATEWAY = """
 import sys, time
 from pathlib import Path
-from drike.serving.server import raise_file_limit
-from tests.worlds.gateways import ENTRY, running
+from drike.gateway.http.server import raise_file_limit
+from tests.fakes.gateways import ENTRY, running
 raise_file_limit()
 with running(sys.argv[1], Path(sys.argv[2]), ENTRY) as gateway:
     print(gateway.url, gateway.admin, flush=True)
@@ -47,9 +47,19 @@ def gateway_with_few_files(url: str, place: Path) -> Iterator[tuple[str, str]]:
     """The addresses of a gateway in a process that may open 128 files, and at first only 64."""
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     limit = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, int(sys.argv[1]))); "
-    command = [sys.executable, "-c", limit + "os.execv(sys.argv[2], sys.argv[2:])", str(FILES), sys.executable]
+    command = [
+        sys.executable,
+        "-c",
+        limit + "os.execv(sys.argv[2], sys.argv[2:])",
+        str(FILES),
+        sys.executable,
+    ]
     with subprocess.Popen(
-        [*command, "-c", GATEWAY, url, str(place)], env=where, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*command, "-c", GATEWAY, url, str(place)],
+        env=where,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout and process.stdin
         gateway, admin = process.stdout.readline().split()
@@ -62,7 +72,11 @@ def gateway_with_few_files(url: str, place: Path) -> Iterator[tuple[str, str]]:
 def test_idle_connections_starve_no_request(tmp_path: Path, tally: Tally) -> None:
     """1,000 idle connections come and stay while 300 requests are sent; where no file is left, the port says so."""
     statuses: Counter[int] = Counter()
-    with upstream() as above, gateway_with_few_files(above.url, tmp_path) as (gateway, admin), ExitStack() as idle:
+    with (
+        upstream() as above,
+        gateway_with_few_files(above.url, tmp_path) as (gateway, admin),
+        ExitStack() as idle,
+    ):
         host, port = gateway.removeprefix("http://").removesuffix("/v1").split(":")
         for i in range(1_000):
             idle.enter_context(socket.create_connection((host, int(port)), timeout=5))
@@ -77,7 +91,7 @@ def test_idle_connections_starve_no_request(tmp_path: Path, tally: Tally) -> Non
 IDLE = """
 import asyncio, sys, time
 from drike.gates.by_name import Named
-from drike.serving.feed import EditFeed, Tenants
+from drike.gateway.tenants import EditFeed, Tenants
 from drike.stores.opening import open_store
 
 async def follow():
@@ -99,7 +113,9 @@ asyncio.run(follow())
 def test_100_idle_tenants_cost_little(tmp_path: Path) -> None:
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", IDLE, str(tmp_path / "edits.db")]
-    share = float(subprocess.run(command, env=where, check=True, capture_output=True, text=True).stdout)
+    share = float(
+        subprocess.run(command, env=where, check=True, capture_output=True, text=True).stdout
+    )
     print(f"\n100 idle tenants: {share:.1%} of a core")
     assert share < 0.12  # .05 to .08 here, as fast as the machine is at the time
 
@@ -143,7 +159,9 @@ def mangled(path: str, rng: random.Random) -> str:
             f"/./{letter}", f"/x/../{letter}", f";x={letter}", f"%00{letter}", f"\\{letter}", f"%5c{letter}",
             f"{letter}%20", f";x%2f{letter}", f".{letter}", quote(chr(ord(letter) + 0xFEE0)), f"%3f{letter}",
         ]) + path[i + 1 :]  # fmt: skip
-    return path + rng.choice(["", "", "/", "//", "%2f", ".", "%20", ";", "%3B", "%09", "%23", "?", "%"])
+    return path + rng.choice(
+        ["", "", "/", "//", "%2f", ".", "%20", ";", "%3B", "%09", "%23", "?", "%"]
+    )
 
 
 def readings(path: str) -> Iterator[str]:
@@ -151,7 +169,12 @@ def readings(path: str) -> Iterator[str]:
     for text in (path, unquote(path), unquote(unquote(path))):
         for plain in (text, text.replace("\\", "/")):
             bare = re.sub(r"[;?#][^/]*", "", plain)
-            for read in (plain, bare, bare.casefold(), re.sub(r"[\s\0.]+(?=/|$)", "", bare).casefold()):
+            for read in (
+                plain,
+                bare,
+                bare.casefold(),
+                re.sub(r"[\s\0.]+(?=/|$)", "", bare).casefold(),
+            ):
                 yield re.sub(r"/+", "/", read).rstrip("/")
 
 
@@ -178,7 +201,10 @@ def test_a_key_is_hidden_however_a_body_is_split(tally: Tally) -> None:
     for _ in range(5_000):
         key = "sk-" + "".join(rng.choice(letters) for _ in range(rng.randrange(1, 30)))
         forms = [key, key.replace("/", "\\/"), quote(key, safe="")]
-        pieces = [rng.choice([*forms, key[: rng.randrange(len(key))], "sk-", "s", "text "]) for _ in range(6)]
+        pieces = [
+            rng.choice([*forms, key[: rng.randrange(len(key))], "sk-", "s", "text "])
+            for _ in range(6)
+        ]
         whole, secret = "".join(pieces).encode(), Secret(key)
         cuts = sorted(rng.choices(range(len(whole) + 1), k=rng.randrange(8)))
         shown, held = b"", b""
@@ -186,10 +212,16 @@ def test_a_key_is_hidden_however_a_body_is_split(tally: Tally) -> None:
             part, held = secret.split(held + whole[begin:end])
             shown += part
         shown += held
-        assert len(shown) == len(whole) and not any(form.encode() in shown for form in forms), (key, whole, cuts)
+        assert len(shown) == len(whole) and not any(form.encode() in shown for form in forms), (
+            key,
+            whole,
+            cuts,
+        )
 
 
-def test_killed_workers_come_back_and_a_killed_parent_leaves_none(tmp_path: Path, tally: Tally) -> None:
+def test_killed_workers_come_back_and_a_killed_parent_leaves_none(
+    tmp_path: Path, tally: Tally
+) -> None:
     tally("killed workers, and the process that started them", 3)
     rng = random.Random(0)
     with (
@@ -202,7 +234,9 @@ def test_killed_workers_come_back_and_a_killed_parent_leaves_none(tmp_path: Path
             os.kill(rng.choice(workers), signal.SIGKILL)
             end = time.monotonic() + 60
             while (
-                len(running_now := children(process.pid)) < 2 or running_now == workers or not all(map(is_up, healthy))
+                len(running_now := children(process.pid)) < 2
+                or running_now == workers
+                or not all(map(is_up, healthy))
             ):
                 assert process.poll() is None and time.monotonic() < end
                 time.sleep(0.1)

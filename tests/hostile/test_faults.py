@@ -22,22 +22,22 @@ from pathlib import Path
 
 import pytest
 
-from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, ServerError
-from drike.evaluation.evaluate import evaluate
 from drike.gates.by_name import Named
 from drike.models.served import KEY
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
-from drike.training.algorithm1 import rewrite_reward, train
-from tests.worlds.answers import kept_answers
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import (
+from drike.research.edited_model import EditedModel
+from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.training.algorithm1 import rewrite_reward, train
+from tests.fakes.answers import kept_answers
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import (
     AGAIN,
     ANSWER,
     CANARY,
@@ -54,17 +54,28 @@ from tests.worlds.servers import (
     silent,
     twice,
 )
-from tests.worlds.small import CAPITALS, follows_the_fact
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 POOL = Pool(CAPITALS[10:], HashingEncoder())
 CASES = CAPITALS[:2]
 DEADLINE = 1.2
 ATTEMPTS = 2
 REFUSALS = {kind for kind in FINAL if kind[:3].isdigit()}
-REFUSALS |= {"quota", "redirect", "huge", "tattling 400", "tattling 401", "more than 16 MB in gzip", "gzip in gzip"}
+REFUSALS |= {
+    "quota",
+    "redirect",
+    "huge",
+    "tattling 400",
+    "tattling 401",
+    "more than 16 MB in gzip",
+    "gzip in gzip",
+}
 REFUSALS |= {"brotli", "parameter is an object", "parameter is a list"}
 EVERY = [*FINAL, *AGAIN]
-SOME = [kind if i % 3 == 0 else pytest.param(kind, marks=pytest.mark.slow) for i, kind in enumerate(EVERY)]
+SOME = [
+    kind if i % 3 == 0 else pytest.param(kind, marks=pytest.mark.slow)
+    for i, kind in enumerate(EVERY)
+]
 
 
 def training(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
@@ -74,7 +85,9 @@ def training(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
 
 
 def evaluating(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
-    yield from evaluate(InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0))), model, CASES)
+    yield from evaluate(
+        InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0))), model, CASES
+    )
 
 
 def editing(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
@@ -101,7 +114,9 @@ def ending(use: Callable, served: Served, deadline: float) -> tuple[ModelError, 
 
 def check_fault(kind: str, open_server: Callable[[], AbstractContextManager[Served]]) -> None:
     """Run each use against its own server, all at the same time."""
-    deadline = DEADLINE * (10 if kind in REFUSALS else 1)  # what is refused is refused before, on a busy machine too
+    deadline = DEADLINE * (
+        10 if kind in REFUSALS else 1
+    )  # what is refused is refused before, on a busy machine too
     before = threading.active_count()
 
     def one(use: Callable) -> None:  # type: ignore[type-arg]
@@ -111,8 +126,12 @@ def check_fault(kind: str, open_server: Callable[[], AbstractContextManager[Serv
             sentence = str(error)
             assert "\n" not in sentence and ": " in sentence and len(sentence) < 400
             assert yielded == 0, "a failure yields no results"
-            assert seconds < deadline + 8, "servers that drip or stay silent do so for twenty seconds"
-            at_once = 1 if use is editing else 12  # a case has few probes, and the longest prompt is sent alone
+            assert seconds < deadline + 8, (
+                "servers that drip or stay silent do so for twenty seconds"
+            )
+            at_once = (
+                1 if use is editing else 12
+            )  # a case has few probes, and the longest prompt is sent alone
             assert served.requests <= at_once * (1 if kind in FINAL else ATTEMPTS)
             assert threading.active_count() < before + 80
             assert CANARY not in sentence
@@ -146,7 +165,11 @@ def test_an_unreachable_server_becomes_one_typed_error_in_time(absent: Callable)
 def test_a_temporary_fault_does_not_change_the_outcomes(kind: str) -> None:
     """Every first attempt fails, yet the outcomes are those of a server that never fails."""
     direct = ScriptedModel(follows_the_fact, scores=False)
-    good, seen, lock = serving(ScriptedModel(follows_the_fact, scores=False)), set(), threading.Lock()
+    good, seen, lock = (
+        serving(ScriptedModel(follows_the_fact, scores=False)),
+        set(),
+        threading.Lock(),
+    )
 
     def flaky(handler: Handler, body: dict) -> None:
         with lock:
@@ -194,7 +217,9 @@ def test_retry_after_is_respected_up_to_the_deadline() -> None:
         def respond(handler: Handler, body: dict) -> None:
             times.append(time.monotonic())
             if len(times) == 1:
-                return handler.reply_json({"error": {"message": "slow down"}}, 429, {"Retry-After": seconds})
+                return handler.reply_json(
+                    {"error": {"message": "slow down"}}, 429, {"Retry-After": seconds}
+                )
             return serving(ScriptedModel(lambda prompt: "x", scores=False))(handler, body)
 
         return respond
@@ -255,7 +280,7 @@ def test_ctrl_c_ends_requests_in_flight() -> None:
 def test_the_api_key_is_never_leaked(
     kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from tests.worlds.servers import tattling
+    from tests.fakes.servers import tattling
 
     monkeypatch.setenv(KEY, CANARY)
     heard = io.StringIO()
@@ -267,7 +292,9 @@ def test_the_api_key_is_never_leaked(
     try:
         with serve({**FINAL, **AGAIN, "tattling 200": tattling(200)}[kind]) as served:
             # What is refused is refused before, on a busy machine too.
-            model = connect(served.named(), deadline=10 if kind in REFUSALS else DEADLINE, attempts=1)
+            model = connect(
+                served.named(), deadline=10 if kind in REFUSALS else DEADLINE, attempts=1
+            )
             store = AnswerCache(tmp_path / "answers.sqlite")
             try:
                 for completion in CachedModel(model, "m", store).generate(["What is your key?"]):
@@ -276,7 +303,9 @@ def test_the_api_key_is_never_leaked(
                 heard.write(traceback.format_exc())
             heard.write(f"{model!r} {vars(model)!r} {vars(model._connection)!r} {model.info!r}")
             store.close()
-            assert any(CANARY in str(headers) for headers in served.headers), "the server must receive the key"
+            assert any(CANARY in str(headers) for headers in served.headers), (
+                "the server must receive the key"
+            )
             model.close()
     finally:
         root.removeHandler(handler)
@@ -298,7 +327,19 @@ def replying(code: int, raw: bytes, headers: dict[str, str] | None = None) -> It
         yield model
 
 
-CHARSETS = ["utf-16", "iso-8859-1", "rot13", "bz2", "hex", "idna", "punycode", "undefined", "no-such", '"', "\u00e9"]
+CHARSETS = [
+    "utf-16",
+    "iso-8859-1",
+    "rot13",
+    "bz2",
+    "hex",
+    "idna",
+    "punycode",
+    "undefined",
+    "no-such",
+    '"',
+    "\u00e9",
+]
 
 
 @pytest.mark.parametrize("charset", CHARSETS)
@@ -334,11 +375,16 @@ def test_a_large_compressed_answer_is_refused_at_once_and_takes_little_memory() 
 
 
 def test_an_answer_that_came_before_its_request_is_never_used() -> None:
-    with serve(twice) as served, closing(connect(served.named(), deadline=20.0, concurrency=1)) as model:
+    with (
+        serve(twice) as served,
+        closing(connect(served.named(), deadline=20.0, concurrency=1)) as model,
+    ):
         assert [model.generate([f"{i}"])[0].text for i in range(4)] == [ANSWER] * 4
 
 
-def test_keys_are_hidden_in_decoded_text_and_short_ones_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_hidden_in_decoded_text_and_short_ones_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     key = "sk/canary/0123456789"
     escaped = "".join(f"\\u{ord(c):04x}" for c in key)
 
@@ -388,7 +434,11 @@ def test_a_model_opened_before_a_fork_is_refused_in_a_sentence() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], check=False, capture_output=True, text=True, timeout=100
+        [sys.executable, "-W", "ignore", "-c", program],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
     assert "forked: open the model again" in done.stdout and "\n7\n" in done.stdout
     assert "Traceback" not in done.stderr
@@ -401,7 +451,11 @@ def test_repeated_faults_leak_no_threads_or_sockets(kind: str) -> None:
     gc.collect()
 
     def ours() -> list[str]:
-        return [thread.name for thread in threading.enumerate() if thread.name.startswith(("drike", "asyncio"))]
+        return [
+            thread.name
+            for thread in threading.enumerate()
+            if thread.name.startswith(("drike", "asyncio"))
+        ]
 
     with serve({**FINAL, **AGAIN}[kind]) as served:
         for _ in range(6):

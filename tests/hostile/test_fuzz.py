@@ -22,22 +22,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drike import datasets
-from drike.datasets import description
-from drike.datasets.dataset import SplitIds
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import DataError, ModelError, PoolError
-from drike.evaluation.evaluate import evaluate
 from drike.models.protocols import Request
-from drike.runs.run import append, read_outcomes
+from drike.research import datasets
+from drike.research.datasets import description
+from drike.research.datasets.dataset import SplitIds
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.runs.run import append, read_outcomes
 from tests.datasets.test_datasets import flat_row, row
 from tests.datasets.test_forms import group, known_row, zsre_row
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import Handler, connect, echoed, serve, serving, usage
-from tests.worlds.tally import Tally
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import Handler, connect, echoed, serve, serving, usage
+from tests.fakes.tally import Tally
 
 FEW, MANY = 100, 10_000
 ENCODER, MODEL = HashingEncoder(32), ScriptedModel(str)
@@ -61,12 +61,20 @@ VALUES: list[object] = [
 ]  # fmt: skip
 
 
-DEEP = {f"@deep {depth}@": "[" * depth + "]" * depth for depth in (3, 90, 2_000)}  # inserted after encoding as text
+DEEP = {
+    f"@deep {depth}@": "[" * depth + "]" * depth for depth in (3, 90, 2_000)
+}  # inserted after encoding as text
 
 
 def places(value: object) -> Iterator[tuple[object, object]]:
     """Yield every (container, key) inside a JSON value."""
-    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
+    keys = (
+        list(value)
+        if isinstance(value, dict)
+        else range(len(value))
+        if isinstance(value, list)
+        else []
+    )
     for key in keys:
         yield value, key
         yield from places(value[key])  # type: ignore[index]
@@ -88,7 +96,9 @@ def mutate(rows: list[object], rng: random.Random) -> None:
             other, place = rng.choice(list(places(rows)))
             container[key] = json.loads(json.dumps(other[place]))  # type: ignore[index]
         case 6 if isinstance(container, dict):
-            container[rng.choice([*map(str, container), "case_id", "\ud83d", "x" * 300])] = container.pop(key)
+            container[rng.choice([*map(str, container), "case_id", "\ud83d", "x" * 300])] = (
+                container.pop(key)
+            )
         case _:
             rows.append(json.loads(json.dumps(rng.choice(rows))))
 
@@ -110,18 +120,39 @@ def written(rows: list[object], rng: random.Random) -> bytes:
             text = text[: rng.randrange(len(text) + 1)]
         case 1:
             at = rng.randrange(len(text) + 1)
-            text = text[:at] + rng.choice(["\x00", "NaN", "]", "}", '"', "\\", "\\ud800", "\ufeff", ","]) + text[at:]
+            text = (
+                text[:at]
+                + rng.choice(["\x00", "NaN", "]", "}", '"', "\\", "\\ud800", "\ufeff", ","])
+                + text[at:]
+            )
         case 2:
             text = rng.choice(
-                ["", " ", "null", "3", '"a"', "{}", "[]", "[1]", "[[]]", "not JSON", "[" * 5000, text + text]
+                [
+                    "",
+                    " ",
+                    "null",
+                    "3",
+                    '"a"',
+                    "{}",
+                    "[]",
+                    "[1]",
+                    "[[]]",
+                    "not JSON",
+                    "[" * 5000,
+                    text + text,
+                ]
             )
         case 3:
             text = text.replace('": ', '": {"a": ', 1)
         case 4:
-            text = re.sub(r'("\w+": )', rf"\g<1>{rng.randrange(9)}, \g<1>", text, count=1)  # a key that occurs twice
+            text = re.sub(
+                r'("\w+": )', rf"\g<1>{rng.randrange(9)}, \g<1>", text, count=1
+            )  # a key that occurs twice
         case _:
             pass
-    content = text.encode(rng.choice(["utf-8"] * 17 + ["utf-8-sig", "utf-16", "utf-32"]), "surrogatepass")
+    content = text.encode(
+        rng.choice(["utf-8"] * 17 + ["utf-8-sig", "utf-16", "utf-32"]), "surrogatepass"
+    )
     if rng.random() < 0.05 and content:
         at = rng.randrange(len(content))
         content = content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :]
@@ -131,7 +162,9 @@ def written(rows: list[object], rng: random.Random) -> bytes:
 def use(path: Path, rng: random.Random) -> str:
     """Load a file and do what a run does before it calls a model; "read", or "refused" in one sentence."""
     try:
-        dataset = datasets.load(path, cleaning=rng.random() < 0.8, target=rng.choice(["alt", "answers"]))
+        dataset = datasets.load(
+            path, cleaning=rng.random() < 0.8, target=rng.choice(["alt", "answers"])
+        )
     except DataError as problem:
         assert path.name in str(problem)
         assert "\n" not in str(problem).encode().decode() and len(str(problem)) < 1_000
@@ -170,7 +203,9 @@ def check_file(seed: int, folder: Path) -> str:
     return use(path, rng)
 
 
-@settings(max_examples=FEW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=FEW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(seed=st.integers(0, 2**48))
 def test_any_data_file_is_loaded_or_refused_in_one_sentence(
     seed: int, tmp_path_factory: pytest.TempPathFactory
@@ -203,7 +238,11 @@ def check_answers(number: int, seed: int) -> Counter[str]:
         if body.get("echo"):
             right = echoed(ScriptedModel(str), body["prompt"])
         else:
-            text = {"text": "Oslo"} if "prompt" in body else {"message": {"role": "assistant", "content": "Oslo"}}
+            text = (
+                {"text": "Oslo"}
+                if "prompt" in body
+                else {"message": {"role": "assistant", "content": "Oslo"}}
+            )
             right = {"choices": [{**text, "finish_reason": "stop"}], "usage": usage("a", "Oslo")}
         rows: list[object] = [right]
         for _ in range(rng.choice([1, 1, 2])):
@@ -251,9 +290,19 @@ def test_ten_thousand_answers_of_a_server_are_read_or_refused(tally: Tally) -> N
 
 def check_command_lines(number: int, seed: int) -> None:
     """Run `fuzzing.py` in a separate process, without keys, hub or the user's cache."""
-    command = [sys.executable, "-m", "tests.hostile.fuzzing", "--number", str(number), "--seed", str(seed)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.hostile.fuzzing",
+        "--number",
+        str(number),
+        "--seed",
+        str(seed),
+    ]
     path = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
     assert done.stdout, done.stderr
     result = json.loads(done.stdout)
     print(json.dumps(result))

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from drike.serving.options import GatewayOptions, Mode
-from drike.serving.upstream import HttpUpstream
+from drike.gateway.http.upstream import HttpUpstream
+from drike.gateway.options import GatewayOptions, Mode
+from tests.fakes import servers
+from tests.fakes.gateways import ENTRY, Running, ask, running
+from tests.fakes.tally import Tally
 from tests.hostile.hammering import series
-from tests.worlds import servers
-from tests.worlds.gateways import ENTRY, Running, ask, running
-from tests.worlds.tally import Tally
 
 SLOW = ("drip", "dripping headers", "silent", "huge")  # these would go on for seconds
 
@@ -26,8 +26,12 @@ def test_a_short_series_finds_nothing_wrong(how: str, times: int, tmp_path: Path
 
 
 @pytest.mark.reliability
-@pytest.mark.parametrize(("how", "times"), [("requests", 200_000), ("tenants", 10_000), ("kills", 1_000)])
-def test_a_long_series_finds_nothing_wrong(how: str, times: int, tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize(
+    ("how", "times"), [("requests", 200_000), ("tenants", 10_000), ("kills", 1_000)]
+)
+def test_a_long_series_finds_nothing_wrong(
+    how: str, times: int, tmp_path: Path, tally: Tally
+) -> None:
     found = series(how, times, 0, tmp_path)
     tally(f"gateway: {how}", found.times, len(found.wrong))
     print(f"\n{how}: {found.times:,} in {found.seconds} s, {dict(found.found)}")
@@ -49,10 +53,14 @@ def answer(url: str, body: bytes) -> tuple[int, bytes] | str:
 def test_faults_of_an_upstream_reach_the_client_as_they_are_or_as_one_error(
     kind: str, stream: bool, tmp_path: Path
 ) -> None:
-    body = json.dumps({"messages": [{"role": "user", "content": "The capital of Peru is"}], "stream": stream}).encode()
+    body = json.dumps(
+        {"messages": [{"role": "user", "content": "The capital of Peru is"}], "stream": stream}
+    ).encode()
     with servers.serve({**servers.FINAL, **servers.AGAIN}[kind]) as above:
         connected = HttpUpstream(above.url, timeout=0.5)
-        with running(connected, tmp_path, ENTRY, options=GatewayOptions(mode=Mode.ON, deadline_ms=5000)) as gateway:
+        with running(
+            connected, tmp_path, ENTRY, options=GatewayOptions(mode=Mode.ON, deadline_ms=5000)
+        ) as gateway:
             assert_same(kind, above.url, gateway, body)
 
 
@@ -67,7 +75,10 @@ def assert_same(kind: str, url: str, gateway: Running, body: bytes) -> None:
     else:
         direct, through = (answer(f"{one}/chat/completions", body) for one in (url, gateway.url))
         if kind == "redirect" or isinstance(direct, str):
-            assert isinstance(through, str) or json.loads(through[1])["error"]["code"] == "upstream_error"
+            assert (
+                isinstance(through, str)
+                or json.loads(through[1])["error"]["code"] == "upstream_error"
+            )
         else:
             assert through == direct
     assert gateway.manage("GET", "/healthz")[0] == 200

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.tally import Tally
+from tests.fakes.tally import Tally
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are set as Linux does it")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="limits of another process are set as Linux does it"
+)
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -26,7 +28,9 @@ class Harness:
     def __init__(self) -> None:
         command = [sys.executable, "-m", "tests.hostile.killing", "--lines"]
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=ENVIRONMENT, cwd=ROOT)
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, text=True, env=ENVIRONMENT, cwd=ROOT
+        )
 
     def check(self, *arguments: str, times: int) -> None:
         """Run a series; no run in it may differ or fail."""
@@ -53,7 +57,9 @@ OTHERS = [pytest.param(command, marks=pytest.mark.slow) for command in ("balance
 
 
 @pytest.mark.parametrize("command", ["train", *OTHERS])
-def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(harness: Harness, command: str) -> None:
+def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
+    harness: Harness, command: str
+) -> None:
     harness.check(command, times=1)
 
 
@@ -82,7 +88,9 @@ def test_two_hundred_killed_runs_resume_to_the_same_end(
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("command", ["train", "balanced", "evaluate"])
-def test_a_hundred_full_disk_runs_resume_to_the_same_end(harness: Harness, command: str, tally: Tally) -> None:
+def test_a_hundred_full_disk_runs_resume_to_the_same_end(
+    harness: Harness, command: str, tally: Tally
+) -> None:
     tally("full disks", 100)
     harness.check(command, "--how", "full", "--seed", "7", times=100)
 
@@ -90,7 +98,9 @@ def test_a_hundred_full_disk_runs_resume_to_the_same_end(harness: Harness, comma
 @pytest.mark.reliability
 def test_no_other_writer_leaves_a_partial_file_on_a_full_disk(tally: Tally) -> None:
     command = [sys.executable, "-m", "tests.hostile.filling"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=ENVIRONMENT, cwd=ROOT)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=ENVIRONMENT, cwd=ROOT
+    )
     assert done.stdout, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     print(json.dumps(result))
@@ -101,7 +111,9 @@ def test_no_other_writer_leaves_a_partial_file_on_a_full_disk(tally: Tally) -> N
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("command", ["train", "evaluate"])
-def test_twenty_kills_on_the_embedded_and_a_served_model(harness: Harness, command: str, tally: Tally) -> None:
+def test_twenty_kills_on_the_embedded_and_a_served_model(
+    harness: Harness, command: str, tally: Tally
+) -> None:
     tally("killed runs", 40)
     harness.check(command, "--model", "embedded", "--seed", "7", times=20)
     harness.check(command, "--served", "--seed", "7", times=20)

@@ -18,16 +18,16 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from drike.conversations.corrections import Corrections
 from drike.conversations.rendering import defused
 from drike.gates.by_name import Named
-from drike.serving.gateway import Gateway
-from drike.serving.upstream import Reply, UpstreamCall
+from drike.gateway.http.routes import Gateway
+from drike.gateway.http.upstream import Reply, UpstreamCall
+from drike.live.corrections import Corrections
 from drike.stores.opening import open_store
+from tests.fakes.gateways import running, upstream
+from tests.fakes.talking import BLOCK, RECORDS
+from tests.fakes.tally import Tally
 from tests.hostile.requesting import APIS, made_up, requests
-from tests.worlds.gateways import running, upstream
-from tests.worlds.talking import BLOCK, RECORDS
-from tests.worlds.tally import Tally
 
 FEW, MANY, OVER_SOCKETS = 200, 200_000, 2_000
 SCOPES = {"fired", "abstained", "unread"}
@@ -54,7 +54,9 @@ class Keeping:
         yield Reply(200, [(b"content-type", b"application/json")], chunks())
 
 
-async def ask(gateway: Gateway, path: str, body: bytes, encoding: bytes) -> tuple[int, dict[bytes, bytes]]:
+async def ask(
+    gateway: Gateway, path: str, body: bytes, encoding: bytes
+) -> tuple[int, dict[bytes, bytes]]:
     """Send a request to the gateway, without a socket; return the status and headers of its answer."""
     headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
     scope = {
@@ -81,9 +83,15 @@ def differences(old: object, new: object, path: tuple[Any, ...] = ()) -> Iterato
     """What is changed in an edited request beside blocks around texts, and prompts that end in the old text."""
     if isinstance(old, str) and isinstance(new, str):
         calm = defused(old)
-        block = BLOCK.search(new.removesuffix(calm) if new.endswith(calm) else new.removeprefix(calm))
+        block = BLOCK.search(
+            new.removesuffix(calm) if new.endswith(calm) else new.removeprefix(calm)
+        )
         right = block and new in (f"{block[0]}\n\n{calm}", f"{calm}\n\n{block[0]}")
-        if new not in (old, calm) and not right and not (path[:1] == ("prompt",) and new.endswith(calm)):
+        if (
+            new not in (old, calm)
+            and not right
+            and not (path[:1] == ("prompt",) and new.endswith(calm))
+        ):
             yield f"{path}: {old!r} became {new!r}"
     elif isinstance(old, dict) and isinstance(new, dict) and list(old) == list(new):
         for key, value in old.items():
@@ -107,7 +115,9 @@ def wrong(status: int, scope: str, sent: tuple[bytes, bytes], got: bytes | None)
         if got != body:
             yield f"{scope}, but the body has changed"
     else:
-        yield from differences(json.loads(gzip.decompress(body) if encoding == b"gzip" else body), json.loads(got))
+        yield from differences(
+            json.loads(gzip.decompress(body) if encoding == b"gzip" else body), json.loads(got)
+        )
 
 
 def series(gateway: Gateway, number: int, seed: int) -> tuple[Counter[str], list[str]]:
@@ -120,7 +130,10 @@ def series(gateway: Gateway, number: int, seed: int) -> tuple[Counter[str], list
             status, headers = await ask(gateway, f"/v1{path}", body, encoding)
             scope = headers.get(b"x-drike-scope", b"none").decode()
             results[scope if status == 200 else str(status)] += 1
-            mistakes.extend(f"{path} {problem}" for problem in wrong(status, scope, (body, encoding), above.body))
+            mistakes.extend(
+                f"{path} {problem}"
+                for problem in wrong(status, scope, (body, encoding), above.body)
+            )
 
     above = gateway.upstream
     assert isinstance(above, Keeping)
@@ -136,7 +149,9 @@ def check(number: int, seed: int, place: Path, caplog: pytest.LogCaptureFixture)
     assert results.total() == number and {"fired", "abstained", "unread", "400"} <= results.keys()
 
 
-def test_any_request_is_edited_passed_or_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_any_request_is_edited_passed_or_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     check(FEW, 0, tmp_path, caplog)
 
 
@@ -186,8 +201,13 @@ def test_2_000_requests_over_sockets(tmp_path: Path, tally: Tally) -> None:
             above.calls.clear()
             more = {"Content_Encoding": encoding.decode()} if encoding else {}
             status, headers, _ = gateway.ask("POST", f"/v1{path}", body, **more)
-            got, scope = above.calls[-1].body if above.calls else None, headers.get("x-drike-scope", "none")
+            got, scope = (
+                above.calls[-1].body if above.calls else None,
+                headers.get("x-drike-scope", "none"),
+            )
             results[scope if status == 200 else str(status)] += 1
-            mistakes += [f"{path} {problem}" for problem in wrong(status, scope, (body, encoding), got)]
+            mistakes += [
+                f"{path} {problem}" for problem in wrong(status, scope, (body, encoding), got)
+            ]
     print(f"over sockets: {dict(results)}")
     assert mistakes[:5] == []

@@ -16,12 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.test_bodies import STRUCTURES, TEXTS, hostile
-from tests.worlds.gateways import ENTRY, ask, is_up, running, upstream
-from tests.worlds.tally import Tally
+from tests.fakes.gateways import ENTRY, ask, is_up, running, upstream
+from tests.fakes.tally import Tally
+from tests.gateway.test_bodies import STRUCTURES, TEXTS, hostile
 
 CHAT = "/v1/chat/completions"
-QUESTION = json.dumps({"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}).encode()
+QUESTION = json.dumps(
+    {"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}
+).encode()
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +34,16 @@ def above() -> object:
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("kind", [*STRUCTURES, *TEXTS, "bomb"])
-def test_large_bodies_hold_up_no_other_client(above: object, tmp_path: Path, kind: str, tally: Tally) -> None:
+def test_large_bodies_hold_up_no_other_client(
+    above: object, tmp_path: Path, kind: str, tally: Tally
+) -> None:
     """Four bodies at once, five times; another client asks meanwhile."""
     tally("bodies of 10 MB made to be slow, and bombs", 20)
     if kind == "bomb":
-        body, encoding = gzip.compress(bytes(900 << 20), 9), {"Content_Encoding": "gzip"}  # of 900 kB
+        body, encoding = (
+            gzip.compress(bytes(900 << 20), 9),
+            {"Content_Encoding": "gzip"},
+        )  # of 900 kB
     else:
         body, encoding = hostile(kind, 9_900_000), {}
     with running(above.url, tmp_path, ENTRY) as gateway:  # type: ignore[attr-defined]
@@ -64,15 +71,17 @@ def test_large_bodies_hold_up_no_other_client(above: object, tmp_path: Path, kin
 STUCK = """
 import sys, time
 from itertools import count
+from drike.cli.gateway_parts import gateway_parts
 from drike.gates.by_name import Named
-from drike.serving.options import GatewayOptions
-from drike.serving.start import start
+from drike.gateway.options import GatewayOptions
+from drike.gateway.start import start
 calls, decide = count(), Named.decide  # a gateway decides once before it serves
 Named.decide = lambda *asked: time.sleep(600) if next(calls) else decide(*asked)
 started = start(
     GatewayOptions(
         "http://127.0.0.1:9/v1", store=sys.argv[1], create=True, port=0, admin_port=0, deadline_ms=100, gate="named"
-    )
+    ),
+    gateway_parts(),
 )
 print(started.url, started.admin_url, flush=True)
 started.run()
@@ -82,10 +91,17 @@ started.run()
 @pytest.mark.reliability
 def test_a_gateway_whose_gate_never_ends_obeys_sigterm(tmp_path: Path, tally: Tally) -> None:
     tally("gates that never end", 1)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
     command = [sys.executable, "-c", STUCK, str(tmp_path / "edits.db")]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environment, stdout=pipe, text=True) as process, ExitStack() as ended:
+    with (
+        subprocess.Popen(command, env=environment, stdout=pipe, text=True) as process,
+        ExitStack() as ended,
+    ):
         ended.callback(process.kill)
         assert process.stdout
         url, admin = process.stdout.readline().split()

@@ -49,7 +49,9 @@ def test_the_examples_run() -> None:
         "drike": drike,
         "model": drike.load_model("reader"),
         "cases": split.train,
-        "editor": drike.InContextEditor("DR-IKE", pool, drike.RankAndCut(drike.Retriever(encoder), drike.Threshold())),
+        "editor": drike.InContextEditor(
+            "DR-IKE", pool, drike.RankAndCut(drike.Retriever(encoder), drike.Threshold())
+        ),
     }
     examples = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(examples) == 4

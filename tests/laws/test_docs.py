@@ -19,13 +19,18 @@ import typer
 import drike
 from drike.cli import app
 from lib import pages
-from tests.worlds.commands import commands, run
+from tests.fakes.commands import commands, run
 
 ROOT = Path(__file__).parents[2]
 NOTES = sorted(ROOT.glob("benchmarks/notes/*.md"))
 MEASURED = [page for page in NOTES if (ROOT / f"benchmarks/{page.stem}.py").exists()]
 LOG = ROOT / "benchmarks/notes/log.md"  # it quotes commands and pages of earlier versions
-EVERY = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("recipes/*.md")), *sorted(ROOT.glob("docs/**/*.md")), *NOTES]
+EVERY = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(ROOT.glob("recipes/*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
+    *NOTES,
+]
 PAGES = [page for page in EVERY if page not in (LOG, ROOT / "CHANGELOG.md")]
 BLOCK = re.compile(r"^```.*?^```|(?:^ {4}.*\n?)+", re.DOTALL | re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -58,8 +63,12 @@ def check_app(command: Any, words: list[str]) -> None:
     command = getattr(command, "imported", lambda: command)()
     is_option = not words or words[0].startswith("-")
     assert is_option or not hasattr(command, "commands"), f"there is no command {words[0]}"
-    known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help"}
-    unknown = {word.partition("=")[0] for word in words if word.startswith("-") and not word[1:2].isdigit()} - known
+    known = {
+        name for option in command.params for name in (*option.opts, *option.secondary_opts)
+    } | {"--help"}
+    unknown = {
+        word.partition("=")[0] for word in words if word.startswith("-") and not word[1:2].isdigit()
+    } - known
     assert not unknown
 
 
@@ -67,9 +76,18 @@ def check_script(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     if words[0] == "-m":
         module, *words = words[1:]
         if module == "pytest":
-            assert all((ROOT / word.partition("::")[0]).exists() for word in words if word.startswith("tests/"))
+            assert all(
+                (ROOT / word.partition("::")[0]).exists()
+                for word in words
+                if word.startswith("tests/")
+            )
+        elif (tool := ROOT / f"{module.replace('.', '/')}.py").exists():
+            source = tool.read_text("utf-8")
+            assert all(f'"{word}"' in source for word in words if word.startswith("-"))
         elif module.startswith("tools."):
-            check_app(typer.main.get_command(importlib.import_module(f"{module}.__main__").app), words)
+            check_app(
+                typer.main.get_command(importlib.import_module(f"{module}.__main__").app), words
+            )
         return  # modules of other projects
     script = ROOT / words[0]
     assert script.exists()
@@ -92,7 +110,9 @@ def check_script(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
-def test_every_command_quoted_in_the_docs_exists(page: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_quoted_in_the_docs_exists(
+    page: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program, *words = shlex.split(command)
     if program == "drike":
         check_app(app, words)
@@ -107,21 +127,32 @@ def test_every_command_quoted_in_the_docs_exists(page: str, command: str, monkey
 
 def test_commands_are_extracted_from_the_pages() -> None:
     programs = [command.split()[0] for _, command in COMMANDS]
-    assert programs.count("drike") > 20 and programs.count("python") > 8 and "make" in programs and "sh" in programs
+    assert (
+        programs.count("drike") > 20
+        and programs.count("python") > 8
+        and "make" in programs
+        and "sh" in programs
+    )
 
 
 @pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.stem)
-def test_a_page_of_notes_is_one_that_its_benchmark_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_notes_is_one_that_its_benchmark_writes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = path.read_text("utf-8")
     page, benchmark = pages.Page.parse(text), importlib.import_module(f"benchmarks.{path.stem}")
     assert str(page) == text
     assert page.findings, "say what was found, in two or three sentences below the title"
     assert page.head == pages.head(benchmark.TITLE, benchmark.__doc__)
-    assert page.sections and all(f"python benchmarks/{path.name[:-3]}.py" in command for command in page.sections)
+    assert page.sections and all(
+        f"python benchmarks/{path.name[:-3]}.py" in command for command in page.sections
+    )
     check_script([f"benchmarks/{path.stem}.py", "--write"], monkeypatch)
 
 
-def test_writing_a_section_keeps_the_others_and_the_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_a_section_keeps_the_others_and_the_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "page.md"
     page = pages.Page(
         pages.head("Speed", "How fast.\n\n    python benchmarks/speed.py\n"),
@@ -137,9 +168,15 @@ def test_writing_a_section_keeps_the_others_and_the_notes(tmp_path: Path, monkey
         with pages.measured(argparse.Namespace(write=False, out=target), "Speed", "How fast."):
             print(printed)
     written = pages.Page.parse(target.read_text("utf-8"))
-    assert list(written.sections) == ["python benchmarks/speed.py", "python benchmarks/speed.py --size 2"]
+    assert list(written.sections) == [
+        "python benchmarks/speed.py",
+        "python benchmarks/speed.py --size 2",
+    ]
     assert "1 ms" in written.sections["python benchmarks/speed.py"] and "old" not in str(written)
-    assert (written.notes, written.findings) == ("* why", "* fast") and written.head == "# Speed\n\nHow fast."
+    assert (written.notes, written.findings) == (
+        "* why",
+        "* fast",
+    ) and written.head == "# Speed\n\nHow fast."
     assert max(map(len, str(written).splitlines())) <= WIDTH
 
 
@@ -148,7 +185,9 @@ def test_lines_wrap_at_120_characters(path: Path) -> None:
     """Except in tables, blocks of code, images, and headings that hold a command."""
     text = FENCED.sub("", path.read_text("utf-8"))
     long = [
-        line for line in text.splitlines() if len(line) > WIDTH and not line.startswith(("|", "## `", "![", "    "))
+        line
+        for line in text.splitlines()
+        if len(line) > WIDTH and not line.startswith(("|", "## `", "![", "    "))
     ]
     assert not long
 
@@ -162,26 +201,43 @@ def anchors(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", [*PAGES, LOG], ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", path.read_text("utf-8"))
-    inner = [(path.parent / page if page else path, anchor) for page, anchor in links if "://" not in page]
+    inner = [
+        (path.parent / page if page else path, anchor)
+        for page, anchor in links
+        if "://" not in page
+    ]
     assert [str(page) for page, _ in inner if not page.exists()] == []
-    assert [(page.name, anchor) for page, anchor in inner if anchor and anchor not in anchors(page)] == []
+    assert [
+        (page.name, anchor) for page, anchor in inner if anchor and anchor not in anchors(page)
+    ] == []
 
 
 def test_options_named_in_the_docs_exist() -> None:
-    options = [option for command in commands().values() for option in getattr(command, "params", ())]
-    known = {name for option in options for name in (*option.opts, *option.secondary_opts)} | {"--help"}
+    options = [
+        option for command in commands().values() for option in getattr(command, "params", ())
+    ]
+    known = {name for option in options for name in (*option.opts, *option.secondary_opts)} | {
+        "--help"
+    }
     docs = [page for page in PAGES if page not in NOTES and page.name != "CONTRIBUTING.md"]
-    named = {(page.name, name) for page in docs for name in re.findall(r"`(--[a-z-]+)", page.read_text("utf-8"))}
+    named = {
+        (page.name, name)
+        for page in docs
+        for name in re.findall(r"`(--[a-z-]+)", page.read_text("utf-8"))
+    }
     assert len(named) > 50
     assert {(page, name) for page, name in named if name not in known} == set()
 
 
 PROGRAMS = {
-    page: re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE) for page in PAGES
+    page: re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    for page in PAGES
 }
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if PROGRAMS[page]], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if PROGRAMS[page]], ids=lambda path: path.stem
+)
 def test_python_in_the_docs_uses_names_that_exist(page: Path) -> None:
     """But for the adapters, whose modules need the frameworks."""
     for node in (node for program in PROGRAMS[page] for node in ast.walk(ast.parse(program))):
@@ -189,24 +245,47 @@ def test_python_in_the_docs_uses_names_that_exist(page: Path) -> None:
             if not str(node.module).startswith("drike.adapters."):
                 module = importlib.import_module(str(node.module))
                 assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "drike":
+        elif (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "drike"
+        ):
             assert node.attr in drike.__all__
 
 
 # What makes a documented sequence tiny; the model and data are those that need no network.
 TINY = {
-    "train": ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1"),
+    "train": (
+        "--model",
+        "reader",
+        "--encoder",
+        "hashing",
+        "--edits",
+        "4",
+        "--test",
+        "2",
+        "--epochs",
+        "1",
+    ),
 }
 
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "docs/tutorial.md", pytest.param("docs/how-to/use-a-model-behind-an-api.md", marks=pytest.mark.slow)],
+    [
+        "README.md",
+        "docs/tutorial.md",
+        pytest.param("docs/how-to/use-a-model-behind-an-api.md", marks=pytest.mark.slow),
+    ],
 )
 def test_the_documented_way_from_training_to_a_report_works_as_typed(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [block] = [block for block in BLOCK.findall((ROOT / page).read_text("utf-8")) if "drike train " in block]
+    [block] = [
+        block
+        for block in BLOCK.findall((ROOT / page).read_text("utf-8"))
+        if "drike train " in block
+    ]
     typed = [line.removeprefix("$ ") for line in block.splitlines()]
     lines = [shlex.split(line, comments=True) for line in typed if line.startswith("drike ")]
     monkeypatch.chdir(tmp_path)
@@ -215,9 +294,15 @@ def test_the_documented_way_from_training_to_a_report_works_as_typed(
             if option in words:
                 at = words.index(option)
                 words[at : at + 2] = replaced
-        assert run(command, *words, *TINY.get(command, ())) == 0, (command, words, capsys.readouterr())
+        assert run(command, *words, *TINY.get(command, ())) == 0, (
+            command,
+            words,
+            capsys.readouterr(),
+        )
     assert [words[1] for words in lines if words[1] == "evaluate"] == ["evaluate"]
-    folder = Path(lines[-1][lines[-1].index("--run") + 1] if "--run" in lines[-1] else lines[-1][-1])
+    folder = Path(
+        lines[-1][lines[-1].index("--run") + 1] if "--run" in lines[-1] else lines[-1][-1]
+    )
     [outcomes] = folder.glob("evaluations/*/outcomes")
     assert len(list(outcomes.iterdir())) > 5
     if lines[-1][1] == "report":

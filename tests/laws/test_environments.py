@@ -18,13 +18,15 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from drike.cli import main
-from drike.report.document import Document, Section, markdown
+from drike.research.report.document import Document, Section, markdown
 from drike.support.table import Table, visible
-from tests.worlds.commands import run
-from tests.worlds.reports import Page
+from tests.fakes.commands import run
+from tests.fakes.reports import Page
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202eevil\u2066\r\x08\u2028\x7f"
-UNSAFE = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+UNSAFE = re.compile(
+    r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 ENCODINGS = ("utf-8", "ascii", "cp1252", "latin-1", "cp437", "cp932", "koi8-r", "utf-16")
 SMALL = ("--model", "reader", "--encoder", "hashing")
 
@@ -48,8 +50,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def commands(place: Path, new: Path) -> dict[str, tuple[str, ...]]:
     """Every command, and every way in which one prints foreign text."""
-    data, trained, evaluated = str(place / "rows.json"), str(place / "run"), str(place / "evaluated")
-    fact, small = f"Åse 1{HOSTILE} is from -> Łódź{HOSTILE}", (*SMALL, "--data", data, "--test", "2")
+    data, trained, evaluated = (
+        str(place / "rows.json"),
+        str(place / "run"),
+        str(place / "evaluated"),
+    )
+    fact, small = (
+        f"Åse 1{HOSTILE} is from -> Łódź{HOSTILE}",
+        (*SMALL, "--data", data, "--test", "2"),
+    )
     return {
         "help": ("--help",),
         "help of train": ("train", "--help"),
@@ -75,12 +84,22 @@ def commands(place: Path, new: Path) -> dict[str, tuple[str, ...]]:
     }  # fmt: skip
 
 
-REFUSED = {"contradiction": 1, "no data": 1, "no run": 1, "no option": 2, "no number": 2, "no command": 2}
+REFUSED = {
+    "contradiction": 1,
+    "no data": 1,
+    "no run": 1,
+    "no option": 2,
+    "no number": 2,
+    "no command": 2,
+}
 
 
 def printed(arguments: tuple[str, ...], encoding: str) -> tuple[int, str]:
     """The exit code and all output of a command whose output has this encoding, as that of Python's own streams."""
-    streams = [io.TextIOWrapper(io.BytesIO(), encoding, errors) for errors in ("strict", "backslashreplace")]
+    streams = [
+        io.TextIOWrapper(io.BytesIO(), encoding, errors)
+        for errors in ("strict", "backslashreplace")
+    ]
     before, (sys.stdout, sys.stderr) = (sys.stdout, sys.stderr), streams
     try:
         main(arguments)
@@ -95,7 +114,10 @@ def printed(arguments: tuple[str, ...], encoding: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     "encoding",
-    [name if name == "ascii" else pytest.param(name, marks=pytest.mark.reliability) for name in ENCODINGS],
+    [
+        name if name == "ascii" else pytest.param(name, marks=pytest.mark.reliability)
+        for name in ENCODINGS
+    ],
 )
 def test_every_command_ends_properly_and_prints_no_control_character(
     encoding: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -117,7 +139,9 @@ def test_foreign_letters_have_an_ascii_form(encoding: str, place: Path, tmp_path
     assert ("\\xc5se" if encoding == "ascii" else "Åse") in printed(found["no run"], encoding)[1]
 
 
-def test_a_run_that_could_not_print_its_table_is_finished_by_resume(place: Path, tmp_path: Path) -> None:
+def test_a_run_that_could_not_print_its_table_is_finished_by_resume(
+    place: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "e"
     assert run("evaluate", "--run", str(place / "run"), "--out", str(folder)) == 0
     whole = (folder / "table.md").read_text("utf-8")
@@ -160,18 +184,29 @@ def test_in_the_c_locale_an_argument_that_is_not_ascii_is_refused_with_the_remed
 
 
 @pytest.mark.reliability
-def test_commands_end_properly_in_every_locale(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_end_properly_in_every_locale(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     tried = 0
     for locale in LOCALES:
         (tmp_path / locale).mkdir()
         found = commands(place, tmp_path / locale)
-        for name, arguments in ((name, found[name]) for name in ("help", "evaluate", "edit", "data", "no run")):
+        for name, arguments in (
+            (name, found[name]) for name in ("help", "evaluate", "edit", "data", "no run")
+        ):
             done = in_locale(arguments, locale)
             refused = locale == "C" and not all(map(str.isascii, arguments))
             output = (done.stdout + done.stderr).decode("latin-1")
-            assert done.returncode == (2 if refused else REFUSED.get(name, 0)), (locale, name, output[-2000:])
-            assert "Traceback" not in output and not re.search(r"[\0-\x08\x0b-\x1f\x7f]", output), (locale, name)
+            assert done.returncode == (2 if refused else REFUSED.get(name, 0)), (
+                locale,
+                name,
+                output[-2000:],
+            )
+            assert "Traceback" not in output and not re.search(r"[\0-\x08\x0b-\x1f\x7f]", output), (
+                locale,
+                name,
+            )
             tried += 1
     print(f"\nenvironments: {tried} commands in {len(LOCALES)} locales")
 
@@ -197,7 +232,9 @@ def test_visible_changes_nothing_that_is_visible(text: str) -> None:
         assert visible(text) == text
 
 
-LINE = st.text(st.sampled_from("#*_[](): 1.-+>!`<|~\\=ab"), min_size=1).filter(lambda text: text.strip() == text)
+LINE = st.text(st.sampled_from("#*_[](): 1.-+>!`<|~\\=ab"), min_size=1).filter(
+    lambda text: text.strip() == text
+)
 
 
 @given(LINE)
@@ -206,6 +243,10 @@ LINE = st.text(st.sampled_from("#*_[](): 1.-+>!`<|~\\=ab"), min_size=1).filter(l
 @example(":~~1~~")
 def test_titles_and_lines_of_a_report_in_markdown_are_plain_text(text: str) -> None:
     document = Document(text, (), (Section("summary", text, (text,)),))
-    page = Page(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(markdown(document)))
+    page = Page(
+        MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(markdown(document))
+    )
     assert [name for name, _ in page.elements] == ["h1", "h2", "ul", "li"]
-    assert [shown for name, shown in page.texts if name in ("h1", "h2", "li")] == [" ".join(text.split())] * 3
+    assert [shown for name, shown in page.texts if name in ("h1", "h2", "li")] == [
+        " ".join(text.split())
+    ] * 3

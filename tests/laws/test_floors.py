@@ -10,27 +10,34 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "drike"
 
 FLOORS = {
-    "errors": 0, "edits": 0, "matching": 0, "support": 0, "tinyfacts": 0, "words": 0,
-    "encoders": 1, "prompts": 1, "short_forms": 1,
-    "stated": 2,
-    "datasets": 3, "models": 3,
-    "editors": 4, "stores": 4,
-    "evaluation": 5,
-    "gates": 6,
-    "deployment": 7, "training": 7,
-    "conversations": 8, "runs": 8,
-    "adapters": 9, "report": 9, "serving": 9,
-    "cli": 10,
+    "errors": 0,
+    "support": 1, "tinyfacts": 1,
+    "encoders": 2,
+    "text": 3,
+    "answers": 4,
+    "edits": 5,
+    "prompts": 6,
+    "models": 7, "stores": 7,
+    "gates": 8,
+    "conversations": 9,
+    "live": 10,
+    "gateway": 11, "research": 11,
+    "adapters": 12,
+    "cli": 13,
 }  # fmt: skip
-OWN = {"__init__": 11, "__main__": 11}
+OWN = {"__init__": 14, "__main__": 14}
 TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring",
-    "encoders.frozen", "support.huggingface", "editors.retriever",
-    "training.algorithm1", "training.s_objective", "runs.checkpoint",
+    "encoders.frozen", "support.huggingface", "research.editors.retriever",
+    "research.training.algorithm1", "research.training.s_objective", "research.runs.checkpoint",
 }  # fmt: skip
 
-COMMANDS = {"tools/tinyfacts/__main__.py"}  # command lines of their own, which print tables as drike does
-MODULES = {".".join(p.relative_to(SOURCE).with_suffix("").parts): p for p in sorted(SOURCE.rglob("*.py"))}
+COMMANDS = {
+    "tools/tinyfacts/__main__.py"
+}  # command lines of their own, which print tables as drike does
+MODULES = {
+    ".".join(p.relative_to(SOURCE).with_suffix("").parts): p for p in sorted(SOURCE.rglob("*.py"))
+}
 
 
 def floor_of(module: str) -> float:
@@ -51,8 +58,14 @@ def imports(path: Path) -> list[tuple[str, bool]]:
                 found.extend((alias.name, top) for alias in child.names)
             elif isinstance(child, ast.ImportFrom) and child.module:
                 inner = [f"{child.module}.{alias.name}" for alias in child.names]
-                found.extend((name if name.removeprefix("drike.") in MODULES else child.module, top) for name in inner)
-            visit(child, top and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+                found.extend(
+                    (name if name.removeprefix("drike.") in MODULES else child.module, top)
+                    for name in inner
+                )
+            visit(
+                child,
+                top and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda),
+            )
 
     visit(ast.parse(path.read_text("utf-8")), True)
     return found
@@ -63,7 +76,9 @@ def edges() -> dict[str, set[str]]:
     known = {name.removesuffix(".__init__"): name for name in MODULES}
     found: dict[str, set[str]] = {}
     for module, path in MODULES.items():
-        targets = {name.removeprefix("drike.") for name, _ in imports(path) if name.startswith("drike.")}
+        targets = {
+            name.removeprefix("drike.") for name, _ in imports(path) if name.startswith("drike.")
+        }
         found[module] = {known[target] for target in targets if target in known} - {module}
     return found
 
@@ -77,7 +92,9 @@ def test_there_are_no_import_cycles() -> None:
 
 def test_only_the_command_line_imports_the_command_line() -> None:
     root = SOURCE.parents[1]
-    files = [path for name, path in MODULES.items() if not name.startswith("cli") and name != "__main__"]
+    files = [
+        path for name, path in MODULES.items() if not name.startswith("cli") and name != "__main__"
+    ]
     for path in [*files, *root.glob("benchmarks/**/*.py"), *root.glob("tools/**/*.py")]:
         if path.relative_to(root).as_posix() in COMMANDS:
             continue
@@ -106,7 +123,9 @@ def test_torch_is_imported_only_in_tensor_modules() -> None:
         f"{module} imports {name}"
         for module, path in MODULES.items()
         for name, _ in imports(path)
-        if name.split(".")[0] in ("torch", "transformers") and module not in TORCH and not module.startswith("cli")
+        if name.split(".")[0] in ("torch", "transformers")
+        and module not in TORCH
+        and not module.startswith("cli")
     ]
     assert heavy == []
 

@@ -9,13 +9,21 @@ from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "drike"
-LINES, FUNCTION, PARAMETERS, LOOPS = 400, 60, 8, 20  # the most that is allowed of each; LOOPS: fewer than
+LINES, FUNCTION, PARAMETERS, LOOPS = (
+    400,
+    60,
+    8,
+    20,
+)  # the most that is allowed of each; LOOPS: fewer than
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
+    return {
+        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text("utf-8"))
+        for path in SOURCE.rglob("*.py")
+    }
 
 
 def functions(tree: ast.AST) -> Iterator[Function]:
@@ -29,7 +37,9 @@ def parameters(function: Function) -> int:
 
 
 def test_modules_are_short() -> None:
-    lengths = {module: len((SOURCE / module).read_text("utf-8").splitlines()) for module in modules()}
+    lengths = {
+        module: len((SOURCE / module).read_text("utf-8").splitlines()) for module in modules()
+    }
     assert {module: length for module, length in lengths.items() if length > LINES} == {}
 
 
@@ -44,7 +54,11 @@ def test_functions_are_short() -> None:
 
 def test_a_function_with_many_parameters_wants_a_noun() -> None:
     library = {module: tree for module, tree in modules().items() if not module.startswith("cli/")}
-    wide = {f"{module}: {f.name}": parameters(f) for module, tree in library.items() for f in functions(tree)}
+    wide = {
+        f"{module}: {f.name}": parameters(f)
+        for module, tree in library.items()
+        for f in functions(tree)
+    }
     assert {name: number for name, number in wide.items() if number > PARAMETERS} == {}
 
 

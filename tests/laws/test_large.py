@@ -9,21 +9,32 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.large_data import ROWS, counterfact, invented_facts, measured, published_facts, steps
+from benchmarks.large_data import (
+    ROWS,
+    counterfact,
+    invented_facts,
+    measured,
+    published_facts,
+    steps,
+)
 from benchmarks.report import EDITORS, made_up, make_run
-from drike.datasets import description, load
-from drike.editors.pool import Pool
 from drike.encoders import HashingEncoder
-from drike.evaluation.metrics import counted, summary_of
+from drike.research.datasets import description, load
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.metrics import counted, summary_of
 from tests.datasets.test_datasets import FLAT
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
 SECONDS, MEGABYTES = 90, 1500
 
 
 def written(folder: Path, rows: int) -> Path:
     """A file in CounterFact's form, of published facts where they are at hand."""
-    facts = published_facts(FLAT) if all(file.is_file() for file in FLAT) else invented_facts(random.Random(0))
+    facts = (
+        published_facts(FLAT)
+        if all(file.is_file() for file in FLAT)
+        else invented_facts(random.Random(0))
+    )
     path = folder / f"{rows}.json"
     path.write_text(json.dumps(counterfact(rows, facts)), "utf-8")
     return path
@@ -35,7 +46,9 @@ def seconds_of(path: Path) -> float:
     data = load(path)
     assert any("cut to a known wording" in line for line in description(data))
     split = data.split()
-    Pool(split.demonstrations, HashingEncoder(16)).candidates([case.edit for case in split.train[:20]])
+    Pool(split.demonstrations, HashingEncoder(16)).candidates(
+        [case.edit for case in split.train[:20]]
+    )
     return time.process_time() - began
 
 

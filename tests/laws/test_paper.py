@@ -4,15 +4,15 @@ import random
 
 import pytest
 
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.selectors import Fraction, RankAndCut, Similarity
-from drike.edits import Edit
+from drike.edits.edit import Edit
 from drike.encoders import HashingEncoder
-from drike.evaluation.metrics import harmonic_mean
 from drike.prompts import Demonstration, PromptStyle, Role
-from drike.report.paper import TABLES
-from tests.worlds.small import CAPITALS
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.evaluation.metrics import harmonic_mean
+from drike.research.report.paper import TABLES
+from tests.fakes.small import CAPITALS
 
 
 @pytest.mark.parametrize("row", TABLES[0].rows, ids=lambda row: f"{row.model} {row.editor}")
@@ -25,7 +25,9 @@ def test_table_1_has_its_eight_rows() -> None:
     assert len({(row.model, row.editor) for row in TABLES[0].rows}) == 8
 
 
-def published_layout(demonstrations: list[tuple[int, str, str, str, str]], edit: tuple[str, str], query: str) -> str:
+def published_layout(
+    demonstrations: list[tuple[int, str, str, str, str]], edit: tuple[str, str], query: str
+) -> str:
     """Write IKE's published layout independently of the code: types 0 copy, 1 update, 2 retain.
 
     Each line is (type, fact, its new object, query, its true object).
@@ -48,7 +50,11 @@ def test_our_ike_prompt_equals_the_published_layout_exactly() -> None:
         fact, new, true = f"The capital of land {i} is", f"New{i}", f"Old{i}"
         asked = {0: fact, 1: f"Land {i} is governed from", 2: f"The capital of realm {i} is"}[kind]
         published.append((kind, fact, new, asked, true))
-        ours.append(Demonstration(list(Role)[kind], f"{fact} {new}", asked, true if kind == 2 else new, str(i)))
+        ours.append(
+            Demonstration(
+                list(Role)[kind], f"{fact} {new}", asked, true if kind == 2 else new, str(i)
+            )
+        )
     edit = Edit("The mother tongue of Ana is", "Finnish", "French", "Ana")
     [prompt] = PromptStyle().write([edit], ours, ["Ana grew up speaking"])
     expected = published_layout(published, (edit.query, edit.target_new), "Ana grew up speaking")
@@ -59,12 +65,22 @@ def test_our_ike_prompt_equals_the_published_layout_exactly() -> None:
 def test_the_ike_editor_uses_the_published_layout() -> None:
     case = CAPITALS[5]
     editor = InContextEditor(
-        "IKE", Pool(CAPITALS, HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")
+        "IKE",
+        Pool(CAPITALS, HashingEncoder()),
+        RankAndCut(Similarity(), Fraction(1.0)),
+        PromptStyle("ike"),
     )
     dealt = editor.select([case.edit], ["?"])[0].candidates.demonstrations
     rows = [
-        (list(Role).index(d.role), *d.fact.rsplit(" ", 1), d.query, d.answer)  # a retain's answer is its true object
+        (
+            list(Role).index(d.role),
+            *d.fact.rsplit(" ", 1),
+            d.query,
+            d.answer,
+        )  # a retain's answer is its true object
         for d in reversed(dealt)
     ]
     [prompt] = editor.prompts([case.edit], ["Land5 has the capital"])
-    assert prompt.text == published_layout(rows, (case.edit.query, case.edit.target_new), "Land5 has the capital")
+    assert prompt.text == published_layout(
+        rows, (case.edit.query, case.edit.target_new), "Land5 has the capital"
+    )

@@ -19,20 +19,30 @@ from hypothesis import strategies as st
 from benchmarks.lib.draws import sampled
 from benchmarks.lib.editcot import EditCoTFull
 from benchmarks.lib.feedback import disturbed
-from drike.editors.catalog import FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome
 from drike.models.protocols import CustomModel, Request, Score
 from drike.prompts import DemonstrationSet
+from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome
+from drike.research.training.algorithm1 import (
+    Choose,
+    Episode,
+    Rewards,
+    Rollout,
+    in_blocks,
+    loss_of,
+    rewrite_reward,
+    top,
+    train,
+)
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
-from drike.training.algorithm1 import Choose, Episode, Rewards, Rollout, in_blocks, loss_of, rewrite_reward, top, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact, rollout
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact, rollout
 
 CASES = CAPITALS[:11]
 ENCODER = HashingEncoder()
@@ -68,7 +78,9 @@ def jitter(rule: Callable[[str], str]) -> Callable[[str], str]:
 
 @given(st.lists(st.integers()), st.integers(1, 6))
 def test_results_come_in_order(items: list[int], at_once: int) -> None:
-    assert list(in_order(lambda item: item + 1, iter(items), at_once)) == [item + 1 for item in items]
+    assert list(in_order(lambda item: item + 1, iter(items), at_once)) == [
+        item + 1 for item in items
+    ]
 
 
 @pytest.mark.parametrize("at_once", [2, 4])
@@ -140,7 +152,9 @@ def test_ctrl_c_ends_the_work_and_leaves_no_thread() -> None:
     with pytest.raises(KeyboardInterrupt):
         list(in_order(work, range(1000), 3))
     assert len(begun) < 30 and not ours()
-    assert len(list(evaluate(FactPrompt(), model, CASES))) == sum(len(case.probes) for case in CASES)
+    assert len(list(evaluate(FactPrompt(), model, CASES))) == sum(
+        len(case.probes) for case in CASES
+    )
 
 
 def test_after_a_failure_its_error_is_raised_and_no_more_work_starts() -> None:
@@ -198,7 +212,9 @@ def test_outcomes_do_not_depend_on_parallelism(scores: bool, at_once: int) -> No
     for make in (
         lambda model: FactPrompt(),
         lambda model: InContextEditor("IKE", POOL, RankAndCut(Similarity(), Threshold())),
-        lambda model: InContextEditor("DR-IKE", POOL, RankAndCut(Retriever(ENCODER), Threshold(0.06))),
+        lambda model: InContextEditor(
+            "DR-IKE", POOL, RankAndCut(Retriever(ENCODER), Threshold(0.06))
+        ),
         EditCoTFull,
     ):
         expected = timeless(evaluate(make(one), one, CASES))
@@ -233,7 +249,9 @@ def test_outcomes_before_a_failing_case_are_yielded() -> None:
     with pytest.raises(ModelError, match="sixth"):
         for outcome in evaluate(FactPrompt(), ScriptedModel(jitter(rule), calls_at_once=4), CASES):
             got.append(outcome)
-    assert timeless(iter(got)) == timeless(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES[:6]))
+    assert timeless(iter(got)) == timeless(
+        evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES[:6])
+    )
 
 
 # -- training --------------------------------------------------------------------------------------------------------
@@ -250,7 +268,9 @@ def learned(
 ) -> tuple[torch.Tensor, list[Episode]]:
     retriever = Retriever(ENCODER, seed=1)
     choose = sampled(random.Random(seed), apart=edits_at_once > 1) if selection == "sample" else top
-    episodes = trained_in_blocks(model, retriever, edits_at_once, epochs=3, learning_rate=1e-2, choose=choose)
+    episodes = trained_in_blocks(
+        model, retriever, edits_at_once, epochs=3, learning_rate=1e-2, choose=choose
+    )
     return weights([replace(episode, seconds=0.0) for episode in episodes], retriever)
 
 
@@ -265,10 +285,14 @@ def trained_in_blocks(  # type: ignore[no-untyped-def]
 
 
 def weights(episodes: list[Episode], retriever: Retriever) -> tuple[torch.Tensor, list[Episode]]:
-    return torch.cat([tensor.detach().flatten() for tensor in retriever.head.parameters()]), episodes
+    return torch.cat(
+        [tensor.detach().flatten() for tensor in retriever.head.parameters()]
+    ), episodes
 
 
-def block_by_block(edits_at_once: int, selection: str, seed: int = 3) -> tuple[torch.Tensor, list[Episode]]:
+def block_by_block(
+    edits_at_once: int, selection: str, seed: int = 3
+) -> tuple[torch.Tensor, list[Episode]]:
     """The definition: first all gradients of a block, then the steps of Adam and the updates of sigma."""
     retriever, budget = Retriever(ENCODER, seed=1), Threshold()
     parameters = list(retriever.head.parameters())
@@ -309,7 +333,9 @@ def seen_by(
 
 @pytest.mark.parametrize("selection", ["top", "sample"])
 @pytest.mark.parametrize("edits_at_once", [1, 3, 4, 20])
-def test_training_in_blocks_equals_its_definition_bit_for_bit(edits_at_once: int, selection: str) -> None:
+def test_training_in_blocks_equals_its_definition_bit_for_bit(
+    edits_at_once: int, selection: str
+) -> None:
     """A block of 1 is Algorithm 1 as in `test_reinforce`; 3 and 4 leave a shorter last block; 20 is an epoch."""
     head, episodes = learned(ScriptedModel(moody), edits_at_once, selection)
     expected_head, expected = block_by_block(edits_at_once, selection)
@@ -329,7 +355,10 @@ def test_training_depends_on_seed_and_block_but_not_on_threads(selection: str) -
 
 def test_late_and_noisy_rewards_do_not_depend_on_threads() -> None:
     def after(threads: int) -> list[torch.Tensor]:
-        model, retriever = ScriptedModel(jitter(moody), calls_at_once=threads), Retriever(ENCODER, seed=1)
+        model, retriever = (
+            ScriptedModel(jitter(moody), calls_at_once=threads),
+            Retriever(ENCODER, seed=1),
+        )
         channel = disturbed(5, 0.2, episodes=2 * len(CASES), seed=0)
         list(trained_in_blocks(model, retriever, 4, epochs=2, channel=channel))
         return list(retriever.head.parameters())
@@ -346,7 +375,9 @@ def test_every_edit_of_a_block_uses_the_budget_at_its_start() -> None:
 
 
 def test_abandoned_or_interrupted_training_leaves_no_thread() -> None:
-    episodes = trained_in_blocks(ScriptedModel(jitter(moody), calls_at_once=4), Retriever(ENCODER), 4)
+    episodes = trained_in_blocks(
+        ScriptedModel(jitter(moody), calls_at_once=4), Retriever(ENCODER), 4
+    )
     assert next(episodes).case_id == CASES[0].case_id
     episodes.close()
     assert not ours()

@@ -12,11 +12,11 @@ import pytest
 
 import drike
 from drike import tinyfacts
+from drike.edits.record import EditRecord
 from drike.errors import ModelError
-from drike.evaluation.judge import Judge, Question
 from drike.prompts import Prompt
+from drike.research.evaluation.judge import Judge, Question
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -24,12 +24,16 @@ PAGE = ROOT / "docs" / "reference" / "store.md"
 
 
 def test_every_public_name_exists_and_is_documented() -> None:
-    assert {"evaluate", "load_model", "load_dataset", "load_checkpoint", "PromptStyle"} <= set(drike.__all__)
+    assert {"evaluate", "load_model", "load_dataset", "load_checkpoint", "PromptStyle"} <= set(
+        drike.__all__
+    )
     assert dir(drike) == drike.__all__
     for name in drike.__all__:
         assert getattr(drike, name).__doc__, name
         assert getattr(drike, name) is getattr(drike, name)
-        assert find_spec(f"drike.{name}") is None, "a module would hide the name once it is imported"
+        assert find_spec(f"drike.{name}") is None, (
+            "a module would hide the name once it is imported"
+        )
 
 
 def classes_in_annotations(name: str) -> Iterator[type]:
@@ -37,11 +41,19 @@ def classes_in_annotations(name: str) -> Iterator[type]:
     found = getattr(drike, name)
     members = [found]
     if isinstance(found, type):
-        members += [member for key, member in vars(found).items() if key == "__init__" or not key.startswith("_")]
+        members += [
+            member
+            for key, member in vars(found).items()
+            if key == "__init__" or not key.startswith("_")
+        ]
     for member in members:
-        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        function = (
+            member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        )
         known = vars(sys.modules[found.__module__])
-        for word in re.findall(r"[A-Z]\w+", " ".join(map(str, getattr(function, "__annotations__", {}).values()))):
+        for word in re.findall(
+            r"[A-Z]\w+", " ".join(map(str, getattr(function, "__annotations__", {}).values()))
+        ):
             if isinstance(known.get(word), type) and known[word].__module__.startswith("drike."):
                 yield known[word]
 
@@ -49,7 +61,10 @@ def classes_in_annotations(name: str) -> Iterator[type]:
 def test_arguments_and_results_of_public_functions_are_public() -> None:
     public = {id(getattr(drike, name)) for name in drike.__all__}
     assert {
-        one.__name__ for name in drike.__all__ for one in classes_in_annotations(name) if id(one) not in public
+        one.__name__
+        for name in drike.__all__
+        for one in classes_in_annotations(name)
+        if id(one) not in public
     } == set()
 
 
@@ -81,7 +96,9 @@ def test_the_python_examples_in_the_readme_run(
     exec(compile(own, "README.md", "exec"), names)
     assert names["edited"].ask("Which city governs Peru? It is")
     mine = drike.EditedModel(
-        names["mine"], drike.FactPrompt(), drike.Edit("The capital of Peru is", "Oslo", subject="Peru")
+        names["mine"],
+        drike.FactPrompt(),
+        drike.Edit("The capital of Peru is", "Oslo", subject="Peru"),
     )
     assert mine.ask("The capital of Peru is") == "Oslo"
     monkeypatch.chdir(tmp_path)
@@ -113,7 +130,9 @@ def test_the_python_examples_on_the_page_about_the_store_run(
         ([], "returned 0 answers to 1 prompts"),
     ],
 )
-def test_a_model_returning_the_wrong_type_gets_a_clear_error(answers: list[Any], expected: str) -> None:
+def test_a_model_returning_the_wrong_type_gets_a_clear_error(
+    answers: list[Any], expected: str
+) -> None:
     with pytest.raises(ModelError, match=expected):
         Judge(drike.CustomModel("mine", lambda *asked: answers)).ask(
             [Question(Prompt("The capital of Peru is"), "Oslo")]

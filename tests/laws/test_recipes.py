@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.runs.run import has_begun
+from drike.research.runs.run import has_begun
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
@@ -33,7 +33,9 @@ class Study:
 
 def listed() -> list[Study]:
     rows = re.findall(
-        r"^\| \[(\w+)\.sh\]\(\1\.sh\) (\|.*) \|$", (RECIPES / "README.md").read_text("utf-8"), re.MULTILINE
+        r"^\| \[(\w+)\.sh\]\(\1\.sh\) (\|.*) \|$",
+        (RECIPES / "README.md").read_text("utf-8"),
+        re.MULTILINE,
     )
     cells = [(name, [cell.strip() for cell in rest.split("|")[1:]]) for name, rest in rows]
     names = lambda cell: re.findall(r"`([^`]+)`", cell)  # noqa: E731
@@ -46,9 +48,16 @@ pytestmark = pytest.mark.skipif(SHELL is None, reason="no POSIX shell here")
 
 
 def sh(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "TMPDIR")}
+    clean = {
+        name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "TMPDIR")
+    }
     return subprocess.run(
-        ["sh", *arguments], env=clean | environment, capture_output=True, text=True, check=False, cwd="/"
+        ["sh", *arguments],
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
     )
 
 
@@ -81,13 +90,20 @@ def test_recipes_are_valid_shell_with_short_lines(path: Path) -> None:
 @pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
 def test_a_recipe_uses_the_listed_models_and_data(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "log"
-    done = sh(str(RECIPES / f"{one.name}.sh"), DRIKE=str(echo), RUNS=str(tmp_path / "runs"), LOG=str(log))
+    done = sh(
+        str(RECIPES / f"{one.name}.sh"), DRIKE=str(echo), RUNS=str(tmp_path / "runs"), LOG=str(log)
+    )
     assert done.returncode == 0, done.stderr
     calls = log.read_text("utf-8").splitlines()
     asked = " ".join(call for call in calls if call.startswith("train"))
     assert set(re.findall(r"--model (\S+)", asked)) == set(one.models)
     assert set(re.findall(r"--data (\S+)", asked)) == set(one.data)
-    for paper in ("--edits 300", "--test 100", "--epochs 5", "--policy-encoder google/bert_uncased_L-4_H-512_A-8"):
+    for paper in (
+        "--edits 300",
+        "--test 100",
+        "--epochs 5",
+        "--policy-encoder google/bert_uncased_L-4_H-512_A-8",
+    ):
         full = [call for call in calls if call.startswith("train") and "--subset" not in call]
         assert sum(paper in call for call in full) == len(full)
     trainings = sum(call.startswith("train") for call in calls)
@@ -103,7 +119,12 @@ def test_a_recipe_uses_the_listed_models_and_data(one, echo: Path, tmp_path: Pat
 @pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
 def test_a_recipe_with_model_embedded_uses_no_other_model(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "log"
-    where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(log), "MODEL": "embedded"}
+    where = {
+        "DRIKE": str(echo),
+        "RUNS": str(tmp_path / "runs"),
+        "LOG": str(log),
+        "MODEL": "embedded",
+    }
     assert sh(str(RECIPES / f"{one.name}.sh"), **where).returncode == 0
     first = log.read_text("utf-8").splitlines()
     asked = " ".join(call for call in first if call.startswith("train"))
@@ -119,7 +140,12 @@ def test_a_recipe_stops_at_the_first_failing_step(tmp_path: Path) -> None:
     failing = tmp_path / "drike"
     failing.write_text('#!/bin/sh\necho "$1" >>"$LOG"\nexit 3\n')
     failing.chmod(0o755)
-    where = {"DRIKE": str(failing), "RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "MODEL": "embedded"}
+    where = {
+        "DRIKE": str(failing),
+        "RUNS": str(tmp_path / "runs"),
+        "LOG": str(tmp_path / "log"),
+        "MODEL": "embedded",
+    }
     assert sh(str(RECIPES / "table2.sh"), **where).returncode == 3
     assert (tmp_path / "log").read_text("utf-8") == "train\n"
 
@@ -128,7 +154,9 @@ RECORDS = ("episodes.jsonl", "outcomes/ike.jsonl")
 
 
 @pytest.mark.parametrize("record", ["", *RECORDS])
-def test_a_recipe_resumes_stopped_runs_and_restarts_empty_ones(record: str, echo: Path, tmp_path: Path) -> None:
+def test_a_recipe_resumes_stopped_runs_and_restarts_empty_ones(
+    record: str, echo: Path, tmp_path: Path
+) -> None:
     log, torn = tmp_path / "log", tmp_path / "runs" / "embedded-tinyfacts-40x2-test20-seed0"
     torn.mkdir(parents=True)
     (torn / "run.json").touch()
@@ -136,8 +164,15 @@ def test_a_recipe_resumes_stopped_runs_and_restarts_empty_ones(record: str, echo
     if record:
         (torn / record).parent.mkdir(exist_ok=True)
         (torn / record).touch()
-    assert has_begun(torn) == bool(record), "drike and the recipes must agree on which runs have records"
-    where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(log), "MODEL": "embedded"}
+    assert has_begun(torn) == bool(record), (
+        "drike and the recipes must agree on which runs have records"
+    )
+    where = {
+        "DRIKE": str(echo),
+        "RUNS": str(tmp_path / "runs"),
+        "LOG": str(log),
+        "MODEL": "embedded",
+    }
     done = sh(str(RECIPES / "figure3.sh"), **where)
     assert done.returncode == 0, done.stderr
     first = log.read_text("utf-8").splitlines()[0]
@@ -149,7 +184,9 @@ def test_a_recipe_resumes_stopped_runs_and_restarts_empty_ones(record: str, echo
 
 def test_table3_skips_a_failing_model_and_retries_it_next_time(echo: Path, tmp_path: Path) -> None:
     fails_on_qwen = tmp_path / "fails"
-    fails_on_qwen.write_text(f'#!/bin/sh\ncase "$*" in *"--model Qwen"*) exit 1 ;; esac\nexec {echo} "$@"\n')
+    fails_on_qwen.write_text(
+        f'#!/bin/sh\ncase "$*" in *"--model Qwen"*) exit 1 ;; esac\nexec {echo} "$@"\n'
+    )
     fails_on_qwen.chmod(0o755)
     where = {"RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log")}
     ended = sh(str(RECIPES / "table3.sh"), **where, DRIKE=str(fails_on_qwen))
@@ -168,7 +205,10 @@ def test_table3_skips_a_failing_model_and_retries_it_next_time(echo: Path, tmp_p
 
 def test_a_spending_limit_is_shared_by_all_models_of_a_recipe(echo: Path, tmp_path: Path) -> None:
     spends = tmp_path / "spends"
-    usage = json.dumps({part: {"money": money} for part, money in {"training": 0.75, "probe": None}.items()}, indent=2)
+    usage = json.dumps(
+        {part: {"money": money} for part, money in {"training": 0.75, "probe": None}.items()},
+        indent=2,
+    )
     spends.write_text(
         f'#!/bin/sh\n{echo} "$@"\nwhile [ $# -gt 0 ]; do case $1 in --out) out=$2 ;; esac; shift; done\n'
         f"case $out in *.html) ;; *) echo '{usage}' >\"$out/usage.json\" ;; esac\n"
@@ -176,14 +216,28 @@ def test_a_spending_limit_is_shared_by_all_models_of_a_recipe(echo: Path, tmp_pa
     spends.chmod(0o755)
     where = {"RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "DRIKE": str(spends)}
     prices = {"MAX_COST": "2", "PRICE_IN": "0.1", "PRICE_OUT": "0.4"}
-    assert sh(str(RECIPES / "table3.sh"), **where, **prices, MODEL="openai:one openai:two").returncode == 0
+    assert (
+        sh(str(RECIPES / "table3.sh"), **where, **prices, MODEL="openai:one openai:two").returncode
+        == 0
+    )
     calls = (tmp_path / "log").read_text("utf-8").splitlines()
-    assert [re.findall(r"--max-cost (\S+)", call) for call in calls] == [["2"], ["1.25"], ["0.5"], ["0"], []]
+    assert [re.findall(r"--max-cost (\S+)", call) for call in calls] == [
+        ["2"],
+        ["1.25"],
+        ["0.5"],
+        ["0"],
+        [],
+    ]
     assert all("--price-in 0.1 --price-out 0.4" in call for call in calls[:4])
 
 
 def test_numerical_edits_always_come_from_counterfact(echo: Path, tmp_path: Path) -> None:
-    where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "DATA": "mine.json"}
+    where = {
+        "DRIKE": str(echo),
+        "RUNS": str(tmp_path / "runs"),
+        "LOG": str(tmp_path / "log"),
+        "DATA": "mine.json",
+    }
     assert sh(str(RECIPES / "table8.sh"), **where).returncode == 0
     assert "--subset" not in (tmp_path / "log").read_text("utf-8")
 
@@ -191,7 +245,9 @@ def test_numerical_edits_always_come_from_counterfact(echo: Path, tmp_path: Path
 @pytest.mark.slow
 def test_the_figure3_recipe_runs_on_the_reader_and_its_page_has_the_prompts(tmp_path: Path) -> None:
     drike = tmp_path / "drike"
-    drike.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from drike.cli import main; main()" "$@"\n')
+    drike.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -c "from drike.cli import main; main()" "$@"\n'
+    )
     drike.chmod(0o755)
     runs = tmp_path / "runs"
     where = {

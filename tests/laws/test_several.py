@@ -8,16 +8,23 @@ import pytest
 
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.catalog import EditCoT, Editor, FactPrompt, InContextEditor, TokenLimit
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, RoleCounts, Similarity, SubjectSwitch, Threshold
 from drike.encoders import HashingEncoder
-from drike.evaluation.evaluate import answers_under
 from drike.prompts import Demonstration, PromptStyle, Role, interleave
-from drike.training.algorithm1 import rewrite_reward, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS
+from drike.research.editors.catalog import EditCoT, Editor, FactPrompt, InContextEditor, TokenLimit
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import (
+    Fraction,
+    RankAndCut,
+    RoleCounts,
+    Similarity,
+    SubjectSwitch,
+    Threshold,
+)
+from drike.research.evaluation.evaluate import answers_under
+from drike.research.training.algorithm1 import rewrite_reward, train
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)
@@ -101,7 +108,9 @@ def test_each_edit_gives_its_best_retains(editor: InContextEditor[RankAndCut]) -
     rewritten = [d.fact for d in selection.candidates.fixed]
     for pool in POOL.together(EDITS):
         ranked = editor.selector.ranker.rank(pool).retains
-        usable = (d for d in ranked if not any(fact.startswith(f"{d.query} ") for fact in rewritten))
+        usable = (
+            d for d in ranked if not any(fact.startswith(f"{d.query} ") for fact in rewritten)
+        )
         assert next(usable) in selection.ranking.retains[: len(EDITS)]
 
 
@@ -121,7 +130,9 @@ def test_a_token_limit_holds_for_several_edits(tokens: int) -> None:
 def test_records_that_state_any_of_the_edits_do_not_demonstrate() -> None:
     alone, beside = POOL.candidates([EDITS[0]])[0], POOL.together(EDITS)[0]
     assert (alone.edits, beside.edits) == ((EDITS[0],), tuple(EDITS))
-    assert {"20", "41"} & {d.case_id for d in alone.demonstrations}, "the test needs a record that states another edit"
+    assert {"20", "41"} & {d.case_id for d in alone.demonstrations}, (
+        "the test needs a record that states another edit"
+    )
     assert not {"3", "20", "41"} & {d.case_id for d in beside.demonstrations}
     assert POOL.together(EDITS[:1]) == [alone]
 
@@ -158,5 +169,7 @@ def test_training_on_a_case_with_several_edits_states_them_all() -> None:
     model.prompts.clear()
     [answers] = answers_under([NONE, ALL], model, POOL, [case])
     assert len(answers.correct) == len(case.probes) and all(map(both_stated, model.prompts))
-    shown = InContextEditor("all", POOL, SubjectSwitch(ALL, ALL)).prompts(case.edits, [case.probes[0].query])[0]
+    shown = InContextEditor("all", POOL, SubjectSwitch(ALL, ALL)).prompts(
+        case.edits, [case.probes[0].query]
+    )[0]
     assert shown.text in model.prompts, "training asks what evaluation asks"

@@ -21,25 +21,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.lib.editcot import EditCoTFull
-from drike.editors.catalog import FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, SpendingLimitError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome
 from drike.models.protocols import Completion, CustomModel, LanguageModel
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
-from drike.runs.run import read_outcomes
+from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome
+from drike.research.runs.run import read_outcomes
+from drike.research.training.algorithm1 import Episode, in_blocks, rewrite_reward, train
 from drike.support.parallel import GRACE
-from drike.training.algorithm1 import Episode, in_blocks, rewrite_reward, train
-from tests.worlds.answers import cached, kept_answers
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import Handler, Respond, Served, connect, serve, serving, status
-from tests.worlds.small import CAPITALS, follows_the_fact
+from tests.fakes.answers import cached, kept_answers
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import Handler, Respond, Served, connect, serve, serving, status
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:10]
 ENCODER = HashingEncoder()
@@ -81,12 +81,16 @@ def learned(model: LanguageModel, edits_at_once: int) -> tuple[list[torch.Tensor
         InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold(0.05, 4))),
         in_blocks(edits_at_once, model.info.calls_at_once),
     )
-    episodes = train(editor, rewrite_reward(model), CASES[:5], epochs=2, learning_rate=0.01, schedule=schedule)
+    episodes = train(
+        editor, rewrite_reward(model), CASES[:5], epochs=2, learning_rate=0.01, schedule=schedule
+    )
     return [*retriever.head.parameters()], [replace(episode, seconds=0.0) for episode in episodes]
 
 
 @pytest.mark.parametrize("edits_at_once", [1, 3])
-def test_served_training_depends_on_seed_and_block_but_not_on_concurrency(edits_at_once: int, tmp_path: Path) -> None:
+def test_served_training_depends_on_seed_and_block_but_not_on_concurrency(
+    edits_at_once: int, tmp_path: Path
+) -> None:
     expected: tuple[list[torch.Tensor], list[Episode]] | None = None
     for concurrency in (1, 4, 16):
         respond = jittering(serving(ScriptedModel(moody, scores=False)))
@@ -94,9 +98,13 @@ def test_served_training_depends_on_seed_and_block_but_not_on_concurrency(edits_
             model = CachedModel(inner, "m", AnswerCache(tmp_path / f"{concurrency}.sqlite"))
             assert model.info.calls_at_once == concurrency
             head, episodes = learned(model, edits_at_once)
-            assert len({*map(json.dumps, served.bodies)}) == served.requests, "a prompt was paid for twice"
+            assert len({*map(json.dumps, served.bodies)}) == served.requests, (
+                "a prompt was paid for twice"
+            )
         expected = expected or (head, episodes)
-        assert episodes == expected[1] and {reward for episode in episodes for reward in episode.rewards} == {1, -1}
+        assert episodes == expected[1] and {
+            reward for episode in episodes for reward in episode.rewards
+        } == {1, -1}
         assert all(torch.equal(one, other) for one, other in zip(head, expected[0], strict=True))
 
 
@@ -105,7 +113,10 @@ def test_served_outcomes_do_not_depend_on_concurrency(scores: bool, tmp_path: Pa
     respond = jittering(serving(ScriptedModel(follows_the_fact), scores=scores))
 
     def with_(concurrency: int) -> list[Outcome]:
-        with serve(respond) as served, connected(served, template="plain", concurrency=concurrency) as inner:
+        with (
+            serve(respond) as served,
+            connected(served, template="plain", concurrency=concurrency) as inner,
+        ):
             model = CachedModel(inner, "m", AnswerCache(tmp_path / f"{concurrency}.sqlite"))
             assert (model.score is not None) == scores
             editors = (
@@ -113,7 +124,11 @@ def test_served_outcomes_do_not_depend_on_concurrency(scores: bool, tmp_path: Pa
                 FactPrompt(),
                 EditCoTFull(model),
             )
-            return [outcome for editor in editors for outcome in timeless(evaluate(editor, model, CASES[:4]))]
+            return [
+                outcome
+                for editor in editors
+                for outcome in timeless(evaluate(editor, model, CASES[:4]))
+            ]
 
     assert with_(16) == with_(1)
 
@@ -143,7 +158,9 @@ def test_concurrent_threads_send_each_prompt_once_without_deadlock(calls: list[l
         model = cached(slow(asked), path)
         with ThreadPoolExecutor(len(calls)) as threads:
             answers = list(threads.map(model.generate, calls, timeout=20))
-        assert [[a.text for a in answer] for answer in answers] == [[f" {p.upper()}" for p in call] for call in calls]
+        assert [[a.text for a in answer] for answer in answers] == [
+            [f" {p.upper()}" for p in call] for call in calls
+        ]
         assert not [prompt for prompt, times in Counter(asked).items() if times > 1]
         assert kept_answers(path) == len(asked)
         assert model.usage.cached == sum(map(len, calls)) - len(asked)
@@ -180,7 +197,10 @@ def test_a_thread_waiting_for_a_failed_request_sends_its_own(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("most", [1, 17, 40])
 def test_the_request_limit_holds_under_concurrency(most: int, tmp_path: Path) -> None:
-    with serve(jittering(GOOD)) as served, connected(served, concurrency=8, max_calls=most) as inner:
+    with (
+        serve(jittering(GOOD)) as served,
+        connected(served, concurrency=8, max_calls=most) as inner,
+    ):
         model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"))
         with pytest.raises(SpendingLimitError):
             list(evaluate(FactPrompt(), model, CASES))
@@ -200,7 +220,10 @@ def test_the_spending_limit_holds_under_concurrency() -> None:
 
 @pytest.mark.parametrize(
     ("make", "refused", "late"),
-    [(lambda model: FactPrompt(), "Land0 ", GRACE + 0.5), (lambda model: FactPrompt(), "Land5 ", 0.5)]
+    [
+        (lambda model: FactPrompt(), "Land0 ", GRACE + 0.5),
+        (lambda model: FactPrompt(), "Land5 ", 0.5),
+    ]
     + [(EditCoTFull, refused, 0.5) for refused in ("Land0 ", "Land5 ")],
 )
 def test_after_a_failure_no_request_is_sent_and_answers_in_flight_are_kept(
@@ -224,7 +247,9 @@ def test_after_a_failure_no_request_is_sent_and_answers_in_flight_are_kept(
         assert served.requests > 6, "several edits were in flight"
         assert max(served.began) < min(failed) + 0.1
         assert kept_answers(path) == served.requests - len(failed) > 0
-        assert isinstance(model.generate(["Something else"])[0], Completion), "the model must remain usable"
+        assert isinstance(model.generate(["Something else"])[0], Completion), (
+            "the model must remain usable"
+        )
 
 
 def test_the_first_error_is_the_one_raised() -> None:
@@ -282,14 +307,29 @@ COMMANDS = {
     "evaluate": (100, ("evaluate", "--test", "12", "--editors", "factprompt")),
     "train": (
         32,
-        ("train", "--edits", "16", "--test", "2", "--parallel-edits", "8", "--max-shots", "4", "--epochs", "2"),
+        (
+            "train",
+            "--edits",
+            "16",
+            "--test",
+            "2",
+            "--parallel-edits",
+            "8",
+            "--max-shots",
+            "4",
+            "--epochs",
+            "2",
+        ),
     ),
 }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_ctrl_c_ends_a_run_within_five_seconds_of_a_hanging_server(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     answered, asked_for = COMMANDS[command]
@@ -312,7 +352,10 @@ def test_ctrl_c_ends_a_run_within_five_seconds_of_a_hanging_server(
         assert "Stopped" in said and "Traceback" not in said
         assert kept_answers(tmp_path / "cache" / "drike" / "answers.sqlite") == answered
         if command == "evaluate":
-            cases = {outcome.case_id for outcome in read_outcomes(tmp_path / "r" / "outcomes" / "factprompt.jsonl")}
+            cases = {
+                outcome.case_id
+                for outcome in read_outcomes(tmp_path / "r" / "outcomes" / "factprompt.jsonl")
+            }
             assert 1 <= len(cases) < 12
         else:
             assert len((tmp_path / "r" / "episodes.jsonl").read_text("utf-8").splitlines()) == 8

@@ -12,7 +12,13 @@ TOUR = Path(__file__).parents[2] / "docs" / "tour.ipynb"
 def shapes(notebook: nbformat.NotebookNode) -> list[list[str]]:
     """The kinds of output of each code cell; nothing in them that differs from machine to machine."""
     return [
-        sorted({kind for output in cell.outputs for kind in output.get("data", {output.output_type: None})})
+        sorted(
+            {
+                kind
+                for output in cell.outputs
+                for kind in output.get("data", {output.output_type: None})
+            }
+        )
         for cell in notebook.cells
         if cell.cell_type == "code"
     ]

@@ -18,13 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds.commands import run
-from tests.worlds.gateways import is_up
+from tests.fakes.commands import run
+from tests.fakes.gateways import is_up
 
 ROOT = Path(__file__).parents[2]
 CORRECTED = (ROOT / "docs" / "tutorial.md").read_text("utf-8").split("## ")[1]
 SECONDS = 60  # until the gateway listens, on a machine that is busy
-SHOWN = re.compile(r"^(?:x-drike-\S+: .+|1 edit: took on .+?,|.*\"content\": \"\w+\")", re.MULTILINE)
+SHOWN = re.compile(
+    r"^(?:x-drike-\S+: .+|1 edit: took on .+?,|.*\"content\": \"\w+\")", re.MULTILINE
+)
 
 
 def steps() -> Iterator[tuple[str, list[str]]]:
@@ -52,8 +54,19 @@ def test_the_way_to_a_corrected_model(
         for command, shown in steps():
             program, *words = shlex.split(command.replace("8800", port))
             if command == "drike serve":
-                serve = [sys.executable, "-m", "drike", *words, "--port", port, "--admin-port", admin]
-                serving = subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                serve = [
+                    sys.executable,
+                    "-m",
+                    "drike",
+                    *words,
+                    "--port",
+                    port,
+                    "--admin-port",
+                    admin,
+                ]
+                serving = subprocess.Popen(
+                    serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
                 end = time.monotonic() + SECONDS
                 while not is_up(f"http://127.0.0.1:{admin}/healthz"):
                     assert serving.poll() is None and time.monotonic() < end

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.test_workers import free_ports
-from tests.worlds.gateways import ask, is_up, upstream
+from tests.fakes.gateways import ask, is_up, upstream
+from tests.gateway.test_workers import free_ports
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +42,10 @@ def test_every_python_that_is_started_is_told_so() -> None:
 def test_the_command_itself_takes_none(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Without -P Python itself looks for a few before drike can keep it from that."""
     executed = poison(
-        tmp_path, every_module() if options else {"csv", "email", "typer", "rich", "multiprocessing", "zipfile"}
+        tmp_path,
+        every_module()
+        if options
+        else {"csv", "email", "typer", "rich", "multiprocessing", "zipfile"},
     )
     command = [sys.executable, *options, "-m", "drike", "--version"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -56,7 +59,9 @@ def test_processes_that_it_starts_take_none(tmp_path: Path) -> None:
         "from multiprocessing import resource_tracker; resource_tracker.ensure_running(); "
         "import subprocess; subprocess.run([sys.executable, '-c', 'import multiprocessing'], check=True)"
     )
-    subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL
+    )
     assert not executed.exists()
 
 
@@ -72,8 +77,12 @@ def test_a_gateway_takes_none(tmp_path: Path, workers: tuple[str, ...]) -> None:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path)
         try:
             end = time.monotonic() + 120
-            while not all(is_up(f"http://127.0.0.1:{port}/healthz") for port in ports[1 : 3 if workers else 2]):
-                assert process.poll() is None and time.monotonic() < end, (tmp_path / "log").read_text()
+            while not all(
+                is_up(f"http://127.0.0.1:{port}/healthz") for port in ports[1 : 3 if workers else 2]
+            ):
+                assert process.poll() is None and time.monotonic() < end, (
+                    tmp_path / "log"
+                ).read_text()
                 time.sleep(0.1)
             assert ask(f"http://127.0.0.1:{ports[0]}/v1/chat/completions", "POST", chat)[0] == 200
         finally:

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from drike.errors import ModelError
 from drike.models.protocols import Completion, CustomModel, Request, Score
 from drike.models.served.cache import AnswerCache, CachedModel
-from tests.worlds.answers import Streamed, cached, kept_answers
-from tests.worlds.scripted import ScriptedModel
+from tests.fakes.answers import Streamed, cached, kept_answers
+from tests.fakes.scripted import ScriptedModel
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
 CALLS = st.lists(st.lists(WORDS, max_size=6), max_size=5)
@@ -51,7 +51,9 @@ class OneByOne(Streamed):
 
 
 @given(CALLS)
-def test_each_distinct_prompt_is_sent_once_per_run_and_every_request_is_answered(calls: list[list[str]]) -> None:
+def test_each_distinct_prompt_is_sent_once_per_run_and_every_request_is_answered(
+    calls: list[list[str]],
+) -> None:
     inner, direct = ScriptedModel(str.upper, scores=False), ScriptedModel(str.upper, scores=False)
     store = AnswerCache(Path("/dev/null/nowhere"))  # an impossible folder, so only memory is left
     with warnings.catch_warnings():
@@ -105,11 +107,15 @@ def test_cache_keys_include_model_token_limit_stop_and_prompt_boundary(tmp_path:
         st.none() | st.text(),
         st.none() | st.integers(0, 10**6),
     ),
-    st.builds(Completion, st.text(), st.none() | st.integers(0, 10**6), st.none() | st.integers(0, 10**6)),
+    st.builds(
+        Completion, st.text(), st.none() | st.integers(0, 10**6), st.none() | st.integers(0, 10**6)
+    ),
 )
 def test_cached_answers_are_returned_unchanged(score: Score, completion: Completion) -> None:
     fixed = CustomModel(
-        "fixed", lambda prompts, max_tokens, stop: [completion] * len(prompts), lambda requests: [score] * len(requests)
+        "fixed",
+        lambda prompts, max_tokens, stop: [completion] * len(prompts),
+        lambda requests: [score] * len(requests),
     )
     import tempfile
 
@@ -125,7 +131,15 @@ def test_cached_answers_are_returned_unchanged(score: Score, completion: Complet
 
 @pytest.mark.parametrize(
     "damage",
-    ["", "{", "[]", "null", '{"text": 3, "prompt_tokens": 1, "completion_tokens": 1}', '{"text": "x"}', "[" * 100_000],
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"text": 3, "prompt_tokens": 1, "completion_tokens": 1}',
+        '{"text": "x"}',
+        "[" * 100_000,
+    ],
 )
 def test_a_damaged_cache_row_is_a_miss_and_is_replaced(damage: str, tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
@@ -162,7 +176,9 @@ def test_a_cache_file_that_is_not_a_database_is_set_aside(tmp_path: Path) -> Non
 def test_the_cache_is_readable_by_its_owner_only_and_stores_no_prompts(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     path.touch(0o644)
-    cached(ScriptedModel(lambda prompt: "an answer", scores=False), path).generate(["a very private prompt"])
+    cached(ScriptedModel(lambda prompt: "an answer", scores=False), path).generate(
+        ["a very private prompt"]
+    )
     assert path.stat().st_mode & 0o777 == 0o600
     assert b"private" not in path.read_bytes() and b"an answer" in path.read_bytes()
     with closing(sqlite3.connect(path)) as file:
@@ -216,7 +232,7 @@ RUN = """
 import sys
 from pathlib import Path
 from drike.models.protocols import CustomModel
-from tests.worlds.answers import cached
+from tests.fakes.answers import cached
 upper = CustomModel("upper", lambda prompts, max_tokens, stop: [" " + prompt.upper() for prompt in prompts])
 model = cached(upper, Path(sys.argv[1]))
 for i in range(60):
@@ -227,7 +243,11 @@ for i in range(60):
 def test_two_processes_can_share_a_cache_file(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     running = [
-        subprocess.Popen([sys.executable, "-W", "error", "-c", RUN, str(path), name], stderr=subprocess.PIPE, cwd=ROOT)
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", RUN, str(path), name],
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+        )
         for name in ("x", "y")
     ]
     for process in running:
@@ -236,7 +256,10 @@ def test_two_processes_can_share_a_cache_file(tmp_path: Path) -> None:
     assert kept_answers(path) == 180
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert all(value == stored(value[8:].decode()) for (value,) in file.execute("SELECT value FROM entries"))
+        assert all(
+            value == stored(value[8:].decode())
+            for (value,) in file.execute("SELECT value FROM entries")
+        )
 
 
 def test_a_damaged_byte_in_a_cache_row_is_a_miss(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from drike.models.local import scoring as ways
 from drike.models.local.attention import TokenTree
 from drike.models.local.tokens import Encoded, encode_requests
 from drike.models.protocols import Request
-from tests.worlds.zoo import (
+from tests.fakes.zoo import (
     ALONE,
     FORKS,
     TREES,
@@ -31,10 +31,21 @@ from tests.worlds.zoo import (
     wrap,
 )
 
-PLANNED = dict.fromkeys(TREES, "tree") | dict.fromkeys(FORKS, "fork") | dict.fromkeys(ALONE, "naive")
+PLANNED = (
+    dict.fromkeys(TREES, "tree") | dict.fromkeys(FORKS, "fork") | dict.fromkeys(ALONE, "naive")
+)
 MAKE = TREES | FORKS | ALONE
 # One of each way to attend and of each strategy; `make slow` tries the others.
-KINDS = {"Llama", "GPT-2", "Gemma 3", "BLOOM", "Mistral, window", "Llama, yarn", "Phi-3, longrope", "gpt-oss"}
+KINDS = {
+    "Llama",
+    "GPT-2",
+    "Gemma 3",
+    "BLOOM",
+    "Mistral, window",
+    "Llama, yarn",
+    "Phi-3, longrope",
+    "gpt-oss",
+}
 KINDS |= {"DeepSeek-V3", "Llama 4", "Mamba", "Jamba", "BART"}
 
 
@@ -48,7 +59,11 @@ def questions(seed: int) -> list[Request]:
     shown = prompt[: prompt.rindex("New Fact")]
     rng = random.Random(seed)
     queries = [episode(seed + 100 * i, 1)[0].prompt.rsplit("\n", 1)[1] for i in range(1, 5)]
-    return [Request(shown + query, f" {target}") for query in queries for target in rng.sample(["Rome", "Oslo"], 2)]
+    return [
+        Request(shown + query, f" {target}")
+        for query in queries
+        for target in rng.sample(["Rome", "Oslo"], 2)
+    ]
 
 
 def test_every_kind_is_one_that_is_tried() -> None:
@@ -80,7 +95,9 @@ def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         before = model.usage
-        again = [score for i in range(0, len(requests), 4) for score in model.score(requests[i : i + 4])]
+        again = [
+            score for i in range(0, len(requests), 4) for score in model.score(requests[i : i + 4])
+        ]
     assert off(again, alone(model, requests)) < 1e-4
     assert [score.greedy for score in again] == [score.greedy for score in once]
     if name != "Phi-3, longrope":  # whose positions depend on the length of the text
@@ -146,7 +163,9 @@ def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
     # An attention that ignores its mask, as a future model might.
     for layer in model._model.model.layers:
         forward = layer.self_attn.forward
-        layer.self_attn.forward = lambda *a, forward=forward, **k: forward(*a, **k | {"attention_mask": None})
+        layer.self_attn.forward = lambda *a, forward=forward, **k: forward(
+            *a, **k | {"attention_mask": None}
+        )
     with pytest.warns(UserWarning, match="not exact"):
         scores = model.score(episode(3))
     assert off(scores, expected) < 1e-4
@@ -159,7 +178,9 @@ def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
 def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> None:
     model = wrap(llama, remember=False)
     model.score(episode(1))
-    for trunk in model._scorer.prefixes._kept:  # as if a model's cache held other values than expected
+    for (
+        trunk
+    ) in model._scorer.prefixes._kept:  # as if a model's cache held other values than expected
         for keys, _ in trunk.layers:
             keys.mul_(-1)
     assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4

@@ -12,15 +12,15 @@ import torch
 import transformers
 from tokenizers import Tokenizer, processors
 
-from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import FactPrompt
-from drike.edits import Edit
+from drike.edits.edit import Edit
 from drike.errors import DrikeError, ModelError
 from drike.gates.by_name import Named
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import encode_requests
 from drike.models.protocols import Request
-from tests.worlds.zoo import (
+from drike.research.edited_model import EditedModel
+from drike.research.editors.catalog import FactPrompt
+from tests.fakes.zoo import (
     FORKS,
     PLACES,
     TREES,
@@ -94,7 +94,9 @@ def test_parts_of_a_split_tree_reuse_their_prefix(tokenizer: Any) -> None:
         model = wrap(llama, tokenizer, budget=320, keep=keep)
         model.score(episode(9, 8))  # no checks from here on
         before = model.usage
-        requests = [Request(episode(0, 5)[-1].prompt + f" {place} or", " Rome") for place in PLACES * 3]
+        requests = [
+            Request(episode(0, 5)[-1].prompt + f" {place} or", " Rome") for place in PLACES * 3
+        ]
         requests = [Request(one.prompt + " Oslo" * i, " Rome") for i, one in enumerate(requests, 1)]
         assert off(model.score(requests), alone(model, requests)) < 1e-4
         spent.append(model.usage - before)
@@ -121,7 +123,9 @@ def test_forget_clears_all_cached_state(tokenizer: Any) -> None:
     assert (model.usage - spent).tokens_cached == 0
 
 
-def test_running_out_of_memory_halves_the_budget(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_out_of_memory_halves_the_budget(
+    tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = wrap(llama, tokenizer, budget=4000)
     requests = episode(1)
     expected = alone(model, requests)
@@ -150,15 +154,21 @@ def test_each_kind_of_bad_request_has_its_own_error(tokenizer: Any) -> None:
     model = wrap(llama, tokenizer)
     with pytest.raises(ModelError, match="' ' is empty"):
         model.score([Request("Ada was born in", " ")])
-    with pytest.raises(ModelError, match="'Paris' merges with the end of its prompt 'Ada was born in '"):
+    with pytest.raises(
+        ModelError, match="'Paris' merges with the end of its prompt 'Ada was born in '"
+    ):
         model.score([Request("Ada was born in ", "Paris")])
     with pytest.raises(ModelError, match="empty prompt"):
         model.score([Request("", " Paris")])
     with pytest.raises(ModelError, match="empty prompt"):
         model.generate([""])
-    with pytest.raises(ModelError, match=r"\d{4} prompt tokens and \d+ of the continuation are more than the 640"):
+    with pytest.raises(
+        ModelError, match=r"\d{4} prompt tokens and \d+ of the continuation are more than the 640"
+    ):
         model.score([Request("Ada was born in" * 400, " Paris")])
-    with pytest.raises(ModelError, match=r"\d{4} prompt tokens and 16 to be written are more than the 640"):
+    with pytest.raises(
+        ModelError, match=r"\d{4} prompt tokens and 16 to be written are more than the 640"
+    ):
         model.generate(["Ada was born in" * 400])
 
 
@@ -187,7 +197,9 @@ def test_continuations_are_located_by_character_offsets(tokenizer: Any) -> None:
 
 def test_special_tokens_around_a_text_are_not_scored(tokenizer: Any) -> None:
     core = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    core.post_processor = processors.TemplateProcessing(single="<|end|> $A <|end|>", special_tokens=[("<|end|>", 0)])
+    core.post_processor = processors.TemplateProcessing(
+        single="<|end|> $A <|end|>", special_tokens=[("<|end|>", 0)]
+    )
     closing = transformers.PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|end|>")
     [encoded] = encode_requests(closing, [Request("Ada comes from", " Paris")], "plain")
     assert closing.decode(encoded.ids) == "<|end|>Ada comes from Paris"
@@ -201,22 +213,38 @@ def test_a_tokenizer_without_offsets_falls_back_to_the_common_prefix() -> None:
     assert slow.decode(list(encoded.ids[encoded.start :])) == " Paris"
 
 
-SHARING = [llama, gpt2, gemma3, *(TREES[name] for name in ("Qwen2, window", "Mistral, window", "Gemma 2"))]
+SHARING = [
+    llama,
+    gpt2,
+    gemma3,
+    *(TREES[name] for name in ("Qwen2, window", "Mistral, window", "Gemma 2")),
+]
 ALONE = [bloom, FORKS["GPT-Neo"], bart]  # each prompt is written by itself
 
 
 @pytest.mark.parametrize(
     "make",
-    [llama, SHARING[-1], bloom, *(pytest.param(make, marks=pytest.mark.slow) for make in (*SHARING[1:-1], *ALONE[1:]))],
+    [
+        llama,
+        SHARING[-1],
+        bloom,
+        *(pytest.param(make, marks=pytest.mark.slow) for make in (*SHARING[1:-1], *ALONE[1:])),
+    ],
 )
 def test_batched_generation_equals_single_prompt_generation(make: Any, tokenizer: Any) -> None:
     model = wrap(make, tokenizer)
-    prompts = [request.prompt for request in episode(8, 3)] + ["Ada", "Karl Orff was born in", "Lima"]
+    prompts = [request.prompt for request in episode(8, 3)] + [
+        "Ada",
+        "Karl Orff was born in",
+        "Lima",
+    ]
     together = model.generate(prompts, max_tokens=5, stop=None)
     for prompt, completion in zip(prompts, together, strict=True):
         ids = tokenizer(prompt, return_tensors="pt")
         out = model._model.generate(**ids, max_new_tokens=5, do_sample=False, pad_token_id=0)
-        assert completion.text == tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
+        assert completion.text == tokenizer.decode(
+            out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True
+        )
         assert completion.prompt_tokens == ids["input_ids"].shape[1]
     saved = model.usage.tokens - model.usage.tokens_computed
     assert (saved > 0) == (make in SHARING)
@@ -243,7 +271,9 @@ def test_an_answer_stops_at_the_end_of_its_first_nonempty_line(tokenizer: Any) -
 
 def test_sampling_settings_of_a_checkpoint_are_ignored(tokenizer: Any) -> None:
     raw = widen(llama())
-    raw.generation_config.update(do_sample=True, temperature=2.0, repetition_penalty=3.0, eos_token_id=0)
+    raw.generation_config.update(
+        do_sample=True, temperature=2.0, repetition_penalty=3.0, eos_token_id=0
+    )
     plain = wrap(llama, tokenizer)
     prompts = ["Ada Byron comes from", "Karl Orff was born in"]
     assert HuggingFaceModel(raw, tokenizer, name="x").generate(prompts) == plain.generate(prompts)
@@ -264,7 +294,9 @@ def test_chat_prompts_are_one_user_turn_followed_by_the_reply(end: str, tokenize
     whole = chatty.decode(encoded.ids)
     assert whole.startswith("<|user|>\nContinue the text below.")
     assert whole.endswith("Ada comes from\n<|reply|>" + (end + "Paris" if end else " Paris"))
-    [begun] = encode_requests(chatty, [Request("Ada comes from Rome or", " Paris", own=len(" Rome or"))], "chat")
+    [begun] = encode_requests(
+        chatty, [Request("Ada comes from Rome or", " Paris", own=len(" Rome or"))], "chat"
+    )
     assert chatty.decode(begun.ids).endswith(f"Ada comes from\n<|reply|>{end} Rome or Paris"), (
         "the reply so far is its own"
     )
@@ -287,13 +319,19 @@ def folder(tmp_path: Path, tokenizer: Any) -> Path:
     return tmp_path
 
 
-def test_a_saved_model_loads_quietly_with_its_identity(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_model_loads_quietly_with_its_identity(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     model = load(str(folder), device="cpu")
     assert model.score is not None
     said = capfd.readouterr()
     assert said.out == said.err == ""
     identity = model.info.identity
-    assert (identity["dtype"], identity["device"], identity["architecture"]) == ("float32", "cpu", "LlamaForCausalLM")
+    assert (identity["dtype"], identity["device"], identity["architecture"]) == (
+        "float32",
+        "cpu",
+        "LlamaForCausalLM",
+    )
     half = load(str(folder), device="cpu", dtype=torch.bfloat16)
     assert half.info.identity["dtype"] == "bfloat16"
     assert half.info.identity["weights_sha256"] == identity["weights_sha256"]
@@ -302,7 +340,10 @@ def test_a_saved_model_loads_quietly_with_its_identity(folder: Path, capfd: pyte
 
 
 def test_unusable_models_are_refused_with_a_remedy(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    tokenizer: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("models")
     with pytest.raises(ModelError, match="no model folder"):
@@ -315,7 +356,11 @@ def test_unusable_models_are_refused_with_a_remedy(
 
     encoder = transformers.BertForMaskedLM(
         transformers.BertConfig(
-            vocab_size=340, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32
+            vocab_size=340,
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=32,
         )
     )
     widen(encoder).save_pretrained(elsewhere)

@@ -19,8 +19,8 @@ from drike.models import template_for
 from drike.models.local import huggingface, tokens
 from drike.models.protocols import LanguageModel, Request
 from drike.models.served.cache import CachedModel
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import serve, serving
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import serve, serving
 
 
 def test_built_in_models_open_by_name_and_answer() -> None:
@@ -31,7 +31,9 @@ def test_built_in_models_open_by_name_and_answer() -> None:
         assert model.score is not None and model.info.name in (name, "bayesian-reader")
 
 
-def test_a_served_model_is_cached_unless_the_cache_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_served_model_is_cached_unless_the_cache_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with serve(serving(ScriptedModel(lambda prompt: "Oslo"))) as server:
         model = drike.load_model(server.named(), api=drike.ApiOptions(price_in=1.0))
@@ -40,7 +42,9 @@ def test_a_served_model_is_cached_unless_the_cache_is_off(tmp_path: Path, monkey
             assert model.generate(["x"])[0].text.strip() == "Oslo"
         assert (model.usage.requests, model.usage.cached, model.info.served) == (1, 1, True)
         assert model.usage.money is not None and model.usage.money > 0
-        with closing(drike.load_model(server.named(), api=drike.ApiOptions(no_cache=True))) as direct:  # type: ignore[type-var]
+        with closing(
+            drike.load_model(server.named(), api=drike.ApiOptions(no_cache=True))
+        ) as direct:  # type: ignore[type-var]
             direct.generate(["x"])
         assert server.requests == 2
 
@@ -56,7 +60,9 @@ def test_a_served_model_is_cached_unless_the_cache_is_off(tmp_path: Path, monkey
         ("{folder}/modle", "{folder}/model"),
     ],
 )
-def test_a_misspelt_model_name_is_refused_with_a_suggestion(name: str, meant: str, tmp_path: Path) -> None:
+def test_a_misspelt_model_name_is_refused_with_a_suggestion(
+    name: str, meant: str, tmp_path: Path
+) -> None:
     (tmp_path / "model").mkdir()
     with pytest.raises(ModelError, match=rf"did you mean {meant.format(folder=tmp_path)}\?"):
         drike.load_model(name.format(folder=tmp_path))
@@ -134,7 +140,12 @@ def works(folder: Path, template: str = "plain") -> bool:
 @pytest.mark.parametrize(
     ("name", "keys", "value", "sentence"),
     [
-        ("config.json", ["sliding_window"], "x", "cannot be opened .* config.json or tokenizer files are damaged"),
+        (
+            "config.json",
+            ["sliding_window"],
+            "x",
+            "cannot be opened .* config.json or tokenizer files are damaged",
+        ),
         ("config.json", ["num_hidden_layers"], 10**9, "has 1000000000 layers"),
         ("config.json", ["vocab_size"], 10, "do not have the shapes"),
         ("config.json", ["rms_norm_eps"], float("nan"), "computes no finite number"),
@@ -160,7 +171,10 @@ def test_a_model_with_a_wrong_value_is_refused_when_it_is_loaded(
         ("{% for i in range(10**9) %}{% endfor %}", "chat template fails .Range too big"),
         ("{% if %}", "chat template fails .Expected an expression"),
         ("{{ ''.__class__.__mro__ }}", "chat template fails .access to attribute '__class__'"),
-        ("{% for i in range(99999) %}{% for j in range(99) %}{% endfor %}{% endfor %}", "does not end"),
+        (
+            "{% for i in range(99999) %}{% for j in range(99) %}{% endfor %}{% endfor %}",
+            "does not end",
+        ),
         (["x"], "cannot be opened"),
         (True, "chat template fails"),
     ],
@@ -185,12 +199,22 @@ def test_a_model_with_random_wrong_values_works_or_is_refused_in_one_sentence(
     for _ in range(tries):
         folder = shutil.copytree(small, tmp_path / "m")
         name = rng.choice(
-            ["config.json", "config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json"]
+            [
+                "config.json",
+                "config.json",
+                "generation_config.json",
+                "tokenizer_config.json",
+                "tokenizer.json",
+            ]
         )
         content = json.loads((folder / name).read_text("utf-8"))
         keys: list[str | int] = []
         while not keys or (isinstance(content, (dict, list)) and content and rng.random() < 0.7):
-            keys.append(rng.choice(list(content)) if isinstance(content, dict) else rng.randrange(len(content)))
+            keys.append(
+                rng.choice(list(content))
+                if isinstance(content, dict)
+                else rng.randrange(len(content))
+            )
             content = content[keys[-1]]
         replace(folder, name, keys, rng.choice(values))
         template = rng.choice(["plain", "chat"])
@@ -203,7 +227,9 @@ def test_a_model_with_random_wrong_values_works_or_is_refused_in_one_sentence(
 
 
 @pytest.mark.parametrize("tries", [8, pytest.param(1000, marks=pytest.mark.reliability)])
-def test_damaged_weights_work_or_are_refused_in_one_sentence(small: Path, tmp_path: Path, tries: int) -> None:
+def test_damaged_weights_work_or_are_refused_in_one_sentence(
+    small: Path, tmp_path: Path, tries: int
+) -> None:
     folder = shutil.copytree(small, tmp_path / "m")
     whole = (folder / "model.safetensors").read_bytes()
     header = 8 + int.from_bytes(whole[:8], "little")

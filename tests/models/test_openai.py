@@ -15,28 +15,39 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from drike import tinyfacts
-from drike.datasets import load
-from drike.datasets.dataset import Split
-from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import EditCoT, FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, ServerError
-from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome
 from drike.gates.by_name import Named
 from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.reader import BayesianReader
 from drike.models.served import KEY, parse_address
 from drike.models.served.client import SHARED, families
-from drike.models.served.openai import ServedModel, Token, score_of
+from drike.models.served.openai import ServedModel
+from drike.models.served.rated_texts import RatedText, Token, score_of
 from drike.prompts import CHAT_INSTRUCTION, PromptStyle
+from drike.research.datasets import load
+from drike.research.datasets.dataset import Split
+from drike.research.edited_model import EditedModel
+from drike.research.editors.catalog import EditCoT, FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome
+from drike.research.training.algorithm1 import Episode, rewrite_reward, train
 from drike.tinyfacts import TEMPLATES
-from drike.training.algorithm1 import Episode, rewrite_reward, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import (
+    Handler,
+    Respond,
+    Served,
+    chat_answer,
+    connect,
+    echoed,
+    serve,
+    serving,
+    usage,
+)
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
 
@@ -88,16 +99,22 @@ def test_training_and_evaluation_through_an_api_equal_the_served_model(template:
         assert model.score is None
         assert episodes_with(model) == episodes_with(without_scores(READER))
         assert outcomes_with(model) == outcomes_with(without_scores(READER))
-        assert {body.keys() >= {"messages"} for body in served.bodies} == ({True} if template == "chat" else {False})
+        assert {body.keys() >= {"messages"} for body in served.bodies} == (
+            {True} if template == "chat" else {False}
+        )
 
 
 def test_scores_through_an_api_equal_the_served_models() -> None:
-    with serve(serving(READER, scores=True)) as served, connected(served, template="plain") as model:
+    with (
+        serve(serving(READER, scores=True)) as served,
+        connected(served, template="plain") as model,
+    ):
         assert model.score is not None
         assert episodes_with(model) == episodes_with(READER)
         for got, wanted in zip(outcomes_with(model), outcomes_with(READER), strict=True):
             close = {
-                name: pytest.approx(getattr(wanted, name)) for name in ("prob_margin", "logprob_margin", "logit_gap")
+                name: pytest.approx(getattr(wanted, name))
+                for name in ("prob_margin", "logprob_margin", "logit_gap")
             }
             assert got == replace(wanted, **close)
 
@@ -123,12 +140,16 @@ def test_answers_keep_the_order_of_any_prompts(prompts: list[str]) -> None:
         handler.reply_json(chat_answer(f"<{text}>"))
 
     with serve(late) as served, connected(served, concurrency=4) as model:
-        assert [c.text for c in model.generate(prompts, stop=None)] == [f"<{prompt}>" for prompt in prompts]
+        assert [c.text for c in model.generate(prompts, stop=None)] == [
+            f"<{prompt}>" for prompt in prompts
+        ]
 
 
 def test_answers_through_an_api_stop_at_the_end_of_the_line() -> None:
     with (
-        serve(serving(ScriptedModel(lambda prompt: "\n Oslo\nPrompt: more", scores=False))) as served,
+        serve(
+            serving(ScriptedModel(lambda prompt: "\n Oslo\nPrompt: more", scores=False))
+        ) as served,
         connected(served) as model,
     ):
         assert model.generate(["x"])[0].text.strip() == "Oslo"
@@ -136,7 +157,10 @@ def test_answers_through_an_api_stop_at_the_end_of_the_line() -> None:
 
 
 def test_lone_surrogates_are_neither_sent_nor_cached() -> None:
-    with serve(lambda handler, body: handler.reply_json(chat_answer("x\ud800y"))) as served, connected(served) as model:
+    with (
+        serve(lambda handler, body: handler.reply_json(chat_answer("x\ud800y"))) as served,
+        connected(served) as model,
+    ):
         assert model.generate(["a\ud800b"])[0].text == "x?y"
         assert served.bodies[0]["messages"][0]["content"].endswith("a?b")
 
@@ -159,7 +183,9 @@ def test_the_longest_prompt_of_a_shared_prefix_group_is_sent_first_and_alone() -
         time.sleep(0.3)
         with lock:
             log.append(("ended", text))
-        handler.reply_json({"choices": [{"text": " x", "finish_reason": "stop"}], "usage": usage(text, "x")})
+        handler.reply_json(
+            {"choices": [{"text": " x", "finish_reason": "stop"}], "usage": usage(text, "x")}
+        )
 
     prompts = nested("a", [1, 4, 2, 3])
     with serve(slow) as served, connected(served, template="plain", text_only=True) as model:
@@ -202,7 +228,11 @@ def test_refused_parameters_are_replaced_and_not_sent_again() -> None:
     def picky(handler: Handler, body: dict) -> None:
         for name in ("max_tokens", "temperature"):
             if name in body:
-                error = {"message": f"{name} is not supported", "param": name, "code": "unsupported_parameter"}
+                error = {
+                    "message": f"{name} is not supported",
+                    "param": name,
+                    "code": "unsupported_parameter",
+                }
                 return handler.reply_json({"error": error}, 400)
         assert body["max_completion_tokens"] == 16
         return handler.reply_json(chat_answer("x"))
@@ -220,12 +250,18 @@ def test_reasoning_models_get_more_tokens_and_an_effort_setting() -> None:
         connected(served, thinking_tokens=100, reasoning_effort="low") as model,
     ):
         model.generate(["a"])
-        assert (served.bodies[0]["max_tokens"], served.bodies[0]["reasoning_effort"]) == (116, "low")
+        assert (served.bodies[0]["max_tokens"], served.bodies[0]["reasoning_effort"]) == (
+            116,
+            "low",
+        )
 
 
 def test_a_filtered_answer_counts_as_an_empty_answer() -> None:
     silence = chat_answer(None, finish_reason="content_filter")
-    with serve(lambda handler, body: handler.reply_json(silence)) as served, connected(served) as model:
+    with (
+        serve(lambda handler, body: handler.reply_json(silence)) as served,
+        connected(served) as model,
+    ):
         assert model.generate(["a"])[0].text == ""
 
 
@@ -235,7 +271,11 @@ def test_a_filtered_answer_counts_as_an_empty_answer() -> None:
 def test_each_service_gets_only_its_own_key() -> None:
     assert parse_address("openai:gpt-4o-mini").key_variable == "OPENAI_API_KEY"
     assert parse_address("gemini:gemini-2.0-flash").key_variable == "GEMINI_API_KEY"
-    for other in ("openai:m@https://example.org/v1", "gemini:m@https://api.openai.com.example.org/v1", "vllm:m"):
+    for other in (
+        "openai:m@https://example.org/v1",
+        "gemini:m@https://api.openai.com.example.org/v1",
+        "vllm:m",
+    ):
         assert parse_address(other).key_variable == KEY
 
 
@@ -261,7 +301,10 @@ def test_insecure_or_incomplete_addresses_are_refused(name: str, message: str) -
 def test_model_names_may_contain_colons_slashes_and_at_signs() -> None:
     address = parse_address("ollama:library/llama3:8b@q4@http://localhost:11434/v1")
     assert (address.model, address.url) == ("library/llama3:8b@q4", "http://localhost:11434/v1/")
-    assert parse_address("vllm:m@http://example.org/v1", allow_http=True).url == "http://example.org/v1/"
+    assert (
+        parse_address("vllm:m@http://example.org/v1", allow_http=True).url
+        == "http://example.org/v1/"
+    )
 
 
 def test_another_services_key_is_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,8 +339,15 @@ SCRIPT = ScriptedModel(lambda prompt: "Oslo now" if prompt.startswith("Edit") el
 
 def only_written(body: dict) -> dict:
     """As llama.cpp does: accept the request but return log-probabilities of generated tokens only."""
-    logprobs = {"tokens": [" blue"], "token_logprobs": [-0.1], "top_logprobs": [{" blue": -0.1, " red": -3.0}]}
-    return {"choices": [{"text": " blue", "logprobs": logprobs}], "usage": usage(body["prompt"], "blue")}
+    logprobs = {
+        "tokens": [" blue"],
+        "token_logprobs": [-0.1],
+        "top_logprobs": [{" blue": -0.1, " red": -3.0}],
+    }
+    return {
+        "choices": [{"text": " blue", "logprobs": logprobs}],
+        "usage": usage(body["prompt"], "blue"),
+    }
 
 
 def constant(body: dict) -> dict:
@@ -332,7 +382,9 @@ def answering(reply) -> Respond:  # type: ignore[no-untyped-def]
     return respond
 
 
-@pytest.mark.parametrize("pretends", [only_written, constant, without_rivals, prompt_again, nothing])
+@pytest.mark.parametrize(
+    "pretends", [only_written, constant, without_rivals, prompt_again, nothing]
+)
 @pytest.mark.parametrize("service", ["llamacpp", "sglang"])
 def test_a_server_whose_logprobs_are_unusable_has_no_scores(pretends, service: str) -> None:  # type: ignore[no-untyped-def]
     with serve(answering(pretends)) as served:
@@ -357,7 +409,11 @@ def test_a_failed_probe_does_not_mean_that_scores_are_unsupported() -> None:
         rated = body.get("echo") or "prompt_logprobs" in body
         handler.reply_json({"choices": [{"text": " x"}]}, 503 if rated else 200)
 
-    with serve(failing) as served, pytest.raises(ServerError), connected(served, template="plain", attempts=1):
+    with (
+        serve(failing) as served,
+        pytest.raises(ServerError),
+        connected(served, template="plain", attempts=1),
+    ):
         pass
 
 
@@ -372,9 +428,16 @@ def by_prompt_logprobs(handler: Handler, body: dict) -> None:
         others = [value for text, value in best.items() if text != token]
         entry = {"0": {"logprob": logprob, "rank": 1, "decoded_token": token}}
         places.append(
-            entry | {str(i + 1): {"logprob": v, "rank": 2, "decoded_token": "?"} for i, v in enumerate(others)}
+            entry
+            | {
+                str(i + 1): {"logprob": v, "rank": 2, "decoded_token": "?"}
+                for i, v in enumerate(others)
+            }
         )
-    choice = {"text": rated["tokens"][-1], "prompt_logprobs": places if "prompt_logprobs" in body else None}
+    choice = {
+        "text": rated["tokens"][-1],
+        "prompt_logprobs": places if "prompt_logprobs" in body else None,
+    }
     handler.reply_json({"choices": [choice], "usage": usage(body["prompt"], "x")})
 
 
@@ -387,17 +450,27 @@ def by_generate(handler: Handler, body: dict) -> None:
     rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
     tokens, best = rated["tokens"][:-1], rated["top_logprobs"][:-1]
     input_tokens = [
-        [logprob, i, token] for i, (token, logprob) in enumerate(zip(tokens, rated["token_logprobs"], strict=False))
+        [logprob, i, token]
+        for i, (token, logprob) in enumerate(zip(tokens, rated["token_logprobs"], strict=False))
     ]
     top = [
         None if row is None else [[v, i if text == token else -1, text] for text, v in row.items()]
         for i, (row, token) in enumerate(zip(best, tokens, strict=True))
     ]
-    meta = {"input_token_logprobs": input_tokens, "input_top_logprobs": top, "prompt_tokens": 7, "completion_tokens": 1}
+    meta = {
+        "input_token_logprobs": input_tokens,
+        "input_top_logprobs": top,
+        "prompt_tokens": 7,
+        "completion_tokens": 1,
+    }
     return handler.reply_json({"text": rated["tokens"][-1], "meta_info": meta})
 
 
-REQUESTS = [Request("Edit this", " Oslo"), Request("Edit this", " Rome"), Request("Some other", " Lima")]
+REQUESTS = [
+    Request("Edit this", " Oslo"),
+    Request("Edit this", " Rome"),
+    Request("Some other", " Lima"),
+]
 
 
 @pytest.mark.parametrize(
@@ -408,20 +481,32 @@ REQUESTS = [Request("Edit this", " Oslo"), Request("Edit this", " Rome"), Reques
         (by_generate, "sglang", "SGLang's /generate"),
     ],
 )
-def test_every_server_format_of_logprobs_gives_the_same_scores(respond: Respond, service: str, way: str) -> None:
+def test_every_server_format_of_logprobs_gives_the_same_scores(
+    respond: Respond, service: str, way: str
+) -> None:
     with serve(respond) as served:
         model = connect(served.named(service), template="plain", deadline=5.0)
         assert model.info.scoring == way and model.score is not None
         for got, wanted in zip(model.score(REQUESTS), SCRIPT.score(REQUESTS), strict=True):
             assert (got.greedy, got.following) == (wanted.greedy, wanted.following or "")
-            assert got.logprobs == pytest.approx(wanted.logprobs) and got.logit_gap == pytest.approx(wanted.logit_gap)
+            assert got.logprobs == pytest.approx(
+                wanted.logprobs
+            ) and got.logit_gap == pytest.approx(wanted.logit_gap)
         with pytest.raises(ModelError, match="empty"):
             model.score([Request("a", " ")])
         model.close()
 
 
-WORDS = st.lists(st.sampled_from(["New", "York", "Zürich", "東京", "St.", "O'Brien", "né"]), min_size=1, max_size=4)
-HIDES = {"nothing": lambda t: t, "spaces": lambda t: t.lstrip(" "), "characters": lambda t: t.replace("ü", "\ufffd")}
+WORDS = st.lists(
+    st.sampled_from(["New", "York", "Zürich", "東京", "St.", "O'Brien", "né"]),
+    min_size=1,
+    max_size=4,
+)
+HIDES = {
+    "nothing": lambda t: t,
+    "spaces": lambda t: t.lstrip(" "),
+    "characters": lambda t: t.replace("ü", "\ufffd"),
+}
 
 
 @draw(WORDS, WORDS, st.data(), st.sampled_from(sorted(HIDES)), st.booleans(), st.booleans())
@@ -431,13 +516,17 @@ def test_a_continuation_is_found_under_any_tokenisation(
     prompt, continuation = " ".join(before) + " is", " " + " ".join(after)
 
     def pieces(text: str) -> list[str]:
-        cuts = sorted(data.draw(st.sets(st.integers(1, len(text) - 1), max_size=5))) if len(text) > 1 else []
+        cuts = (
+            sorted(data.draw(st.sets(st.integers(1, len(text) - 1), max_size=5)))
+            if len(text) > 1
+            else []
+        )
         return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
     own = pieces(continuation)
     texts = [*(["<s>"] if begins else []), *pieces(prompt), *own, *([" the"] if writes else [])]
     rated = [Token(HIDES[hides](text), -float(i + 1), (-99.0,)) for i, text in enumerate(texts)]
-    score = score_of((rated, None), Request(prompt, continuation))
+    score = score_of(RatedText(rated, None), Request(prompt, continuation))
     end = len(texts) - writes
     assert score.logprobs == tuple(-float(i + 1) for i in range(end - len(own), end))
     assert score.following == ("" if not writes else HIDES[hides](" the"))
@@ -452,7 +541,7 @@ def test_a_token_across_the_prompt_boundary_is_refused(over: int) -> None:
         text[len(prompt) + over :],
         ".",
     ]
-    reading = [Token(token, -1.0, (-2.0,)) for token in tokens], None
+    reading = RatedText([Token(token, -1.0, (-2.0,)) for token in tokens], None)
     with pytest.raises(ValueError, match="do not spell"):
         score_of(reading, Request(prompt, " Oslo"))
 
@@ -461,7 +550,10 @@ def test_an_api_model_works_without_a_key_and_inside_an_event_loop() -> None:
     import asyncio
 
     async def in_a_notebook() -> str:
-        with serve(serving(ScriptedModel(lambda prompt: "x", scores=False))) as served, connected(served) as model:
+        with (
+            serve(serving(ScriptedModel(lambda prompt: "x", scores=False))) as served,
+            connected(served) as model,
+        ):
             return model.generate(["a"])[0].text
 
     assert asyncio.run(in_a_notebook()).strip() == "x"

@@ -11,7 +11,9 @@ from transformers import DynamicCache
 from drike.models.local.scoring import PrefixCache
 
 # Sequences with long shared prefixes, like the prompts of an edit: a base, and where it branches off.
-TURNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99), st.integers(1, 120)), min_size=1, max_size=12)
+TURNS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 99), st.integers(1, 120)), min_size=1, max_size=12
+)
 
 
 def sequence(base: int, turn: int, length: int) -> np.ndarray:
@@ -23,14 +25,18 @@ def sequence(base: int, turn: int, length: int) -> np.ndarray:
 def cache_of(ids: np.ndarray) -> DynamicCache:
     """Make keys and values that encode the tokens they were computed from."""
     cache = DynamicCache()
-    states = torch.from_numpy(np.cumsum(ids * (np.arange(len(ids)) + 1))).float()[None, None, :, None]
+    states = torch.from_numpy(np.cumsum(ids * (np.arange(len(ids)) + 1))).float()[
+        None, None, :, None
+    ]
     for layer in range(2):
         cache.update(states + layer, -states, layer)
     return cache
 
 
 @given(TURNS, st.sampled_from([0, 1500, 4000, 10**9]))
-def test_cached_keys_and_values_belong_to_the_requested_tokens(turns: list[tuple[int, int, int]], limit: int) -> None:
+def test_cached_keys_and_values_belong_to_the_requested_tokens(
+    turns: list[tuple[int, int, int]], limit: int
+) -> None:
     prefixes = PrefixCache(limit)
     for turn in turns:
         ids = sequence(*turn)
@@ -39,9 +45,14 @@ def test_cached_keys_and_values_belong_to_the_requested_tokens(turns: list[tuple
         if count:
             expected = cache_of(ids[:count])
             for layer, right in zip(cache.layers, expected.layers, strict=True):
-                assert torch.equal(layer.keys, right.keys) and torch.equal(layer.values, right.values)
+                assert torch.equal(layer.keys, right.keys) and torch.equal(
+                    layer.values, right.values
+                )
         prefixes.keep(ids, cache_of(ids))
-        assert sum(one.nbytes for trunk in prefixes._kept for layer in trunk.layers for one in layer) <= limit
+        assert (
+            sum(one.nbytes for trunk in prefixes._kept for layer in trunk.layers for one in layer)
+            <= limit
+        )
 
 
 def test_extending_a_cached_prefix_leaves_the_cache_unchanged() -> None:

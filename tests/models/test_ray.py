@@ -13,23 +13,27 @@ from pathlib import Path
 
 import pytest
 
-from drike import datasets, tinyfacts
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.selectors import Fraction, RankAndCut, Similarity
+from drike import tinyfacts
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
-from drike.evaluation.evaluate import evaluate
 from drike.models.local.huggingface import load as load_here
 from drike.models.protocols import Request
-from drike.runs.run import read_outcomes
-from tests.worlds.commands import run
+from drike.research import datasets
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.runs.run import read_outcomes
+from tests.fakes.commands import run
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.ray
 
 WHERE = str(tinyfacts.MODEL)
-ASKED = [Request("The capital of France is", " Paris"), Request("The capital of France is", " Rome")]
+ASKED = [
+    Request("The capital of France is", " Paris"),
+    Request("The capital of France is", " Rome"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,13 +49,19 @@ def test_ray_replicas_give_the_same_outcomes_as_the_local_model() -> None:
     from drike.models.ray import load
 
     cases = datasets.load(tinyfacts.ROWS).cases
-    editor = InContextEditor("IKE", Pool(cases[459:], HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0)))
+    editor = InContextEditor(
+        "IKE", Pool(cases[459:], HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0))
+    )
     expected = list(evaluate(editor, load_here(WHERE, device="cpu"), cases[:6]))
     for replicas in (1, 2):
         model = load(WHERE, replicas=replicas, name="embedded")
         assert (model.info.name, len(model.models)) == ("embedded", replicas)
         for mine, theirs in zip(evaluate(editor, model, cases[:6]), expected, strict=True):
-            assert (mine.case_id, mine.query, mine.correct) == (theirs.case_id, theirs.query, theirs.correct)
+            assert (mine.case_id, mine.query, mine.correct) == (
+                theirs.case_id,
+                theirs.query,
+                theirs.correct,
+            )
             assert mine.logprob_margin == pytest.approx(theirs.logprob_margin, abs=1e-3)
         assert model.usage.calls == 6 and model.usage.tokens_computed > 0
         del model
@@ -60,12 +70,20 @@ def test_ray_replicas_give_the_same_outcomes_as_the_local_model() -> None:
 def test_a_ray_replica_has_the_info_and_scores_of_its_model() -> None:
     from drike.models.ray import load
 
-    model, here = load(WHERE, replicas=1, name="embedded"), load_here(WHERE, device="cpu", name="embedded")
+    model, here = (
+        load(WHERE, replicas=1, name="embedded"),
+        load_here(WHERE, device="cpu", name="embedded"),
+    )
     assert model.info == replace(here.info, calls_at_once=2)
-    assert model.generate(["The capital of France is"]) == here.generate(["The capital of France is"])
+    assert model.generate(["The capital of France is"]) == here.generate(
+        ["The capital of France is"]
+    )
     assert model.count_tokens(["The capital"]) == here.count_tokens(["The capital"])
     for mine, theirs in zip(model.score(ASKED), here.score(ASKED), strict=True):
-        assert mine.logprobs == pytest.approx(theirs.logprobs, abs=1e-4) and mine.greedy == theirs.greedy
+        assert (
+            mine.logprobs == pytest.approx(theirs.logprobs, abs=1e-4)
+            and mine.greedy == theirs.greedy
+        )
     model.score(ASKED)
     assert model.usage.cached == 2
     model.forget()
@@ -120,8 +138,17 @@ print("joined", len(ray.nodes()))
 
 def test_a_private_ray_is_open_to_its_own_process_only(tmp_path: Path) -> None:
     """Ports on the loopback interface, a token without which nobody joins, a folder of one user, no keys inherited."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {"HOME": str(tmp_path)}
-    names = ("OPENAI_API_KEY", "DRIKE_API_KEY", "HF_TOKEN", "AWS_ACCESS_KEY_ID", "PGPASSWORD", "SOME_SERVICE_TOKEN")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {
+        "HOME": str(tmp_path)
+    }
+    names = (
+        "OPENAI_API_KEY",
+        "DRIKE_API_KEY",
+        "HF_TOKEN",
+        "AWS_ACCESS_KEY_ID",
+        "PGPASSWORD",
+        "SOME_SERVICE_TOKEN",
+    )
     owner = subprocess.Popen(
         [sys.executable, "-c", PRIVATE, WHERE],
         env=clean | dict.fromkeys(names, "sk-1234567890"),
@@ -144,12 +171,20 @@ def test_a_private_ray_is_open_to_its_own_process_only(tmp_path: Path) -> None:
         strangers = [{}, {"RAY_AUTH_MODE": "disabled"}, with_token | {"RAY_AUTH_TOKEN": "0" * 64}]
         join = [sys.executable, "-c", JOIN, seen["address"]]
         tries = [
-            subprocess.Popen(join, env=joining | more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            subprocess.Popen(
+                join,
+                env=joining | more,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
             for more in [with_token, *strangers]
         ]
         with_it, *without = [process.communicate(timeout=120)[0] for process in tries]
         assert "joined 1" in with_it
-        assert all("joined" not in output and "InvalidAuthToken" in output for output in without), without
+        assert all("joined" not in output and "InvalidAuthToken" in output for output in without), (
+            without
+        )
     finally:
         owner.stdin.close()
         assert owner.wait(60) == 0
@@ -158,11 +193,18 @@ def test_a_private_ray_is_open_to_its_own_process_only(tmp_path: Path) -> None:
 
 def test_replicas_take_no_module_from_the_working_folder(tmp_path: Path) -> None:
     for name in ("drike", "torch", "transformers", "json"):
-        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'a').write('{name} ')")
+        (tmp_path / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'executed')!r}, 'a').write('{name} ')"
+        )
     code = f"from drike.models.ray import load; print(len(load({WHERE!r}, replicas=1).generate(['The capital of'])))"
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code], cwd=tmp_path, env=where, capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-c", code],
+        cwd=tmp_path,
+        env=where,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert not (tmp_path / "executed").exists() and done.stdout.split() == ["1"], done.stderr
 
@@ -181,11 +223,30 @@ def test_a_replica_that_dies_is_restarted_and_its_call_repeated() -> None:
 def test_the_command_line_trains_and_evaluates_with_replicas(tmp_path: Path) -> None:
     small = ["--encoder", "hashing", "--replicas", "2"]
     trained, tested = str(tmp_path / "train"), str(tmp_path / "test")
-    more = ["--edits", "4", "--test", "3", "--epochs", "1", "--parallel-edits", "2", "--out", trained]
+    more = [
+        "--edits",
+        "4",
+        "--test",
+        "3",
+        "--epochs",
+        "1",
+        "--parallel-edits",
+        "2",
+        "--out",
+        trained,
+    ]
     assert run("train", *small, *more) == 0
-    assert run("evaluate", "--run", trained, "--editors", "dr-ike", "--replicas", "2", "--out", tested) == 0
+    assert (
+        run("evaluate", "--run", trained, "--editors", "dr-ike", "--replicas", "2", "--out", tested)
+        == 0
+    )
     settings = json.loads((tmp_path / "train" / "run.json").read_text("utf-8"))["settings"]
     assert (settings["replicas"], settings["parallel_edits"]) == (2, 2)
-    assert json.loads((tmp_path / "test" / "run.json").read_text("utf-8"))["settings"]["replicas"] == 2
-    assert len({o.case_id for o in read_outcomes(tmp_path / "test" / "outcomes" / "dr-ike.jsonl")}) == 3
+    assert (
+        json.loads((tmp_path / "test" / "run.json").read_text("utf-8"))["settings"]["replicas"] == 2
+    )
+    assert (
+        len({o.case_id for o in read_outcomes(tmp_path / "test" / "outcomes" / "dr-ike.jsonl")})
+        == 3
+    )
     assert len((tmp_path / "train" / "episodes.jsonl").read_text("utf-8").splitlines()) == 4

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from drike.editors.catalog import EditCoT, FactPrompt
-from drike.edits import Edit
+from drike.edits.edit import Edit
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader, Observer, firmness_of
 from drike.prompts import PromptStyle
+from drike.research.editors.catalog import EditCoT, FactPrompt
 from drike.tinyfacts import TEMPLATES, facts
 from tools.tinyfacts import build
 from tools.tinyfacts.documents import Kit, draw, label
@@ -31,7 +31,11 @@ WORDS = {
 }
 READER = BayesianReader(FACTS, WORDS)
 EDIT = "New Fact: Ada was born in Paris\nPrompt: "
-QUERIES = {"copy": "Ada was born in", "paraphrase": "The birthplace of Ada is", "neighbour": "Ben was born in"}
+QUERIES = {
+    "copy": "Ada was born in",
+    "paraphrase": "The birthplace of Ada is",
+    "neighbour": "Ben was born in",
+}
 KEPT_OWN = "New Fact: Ben was born in Rome\nPrompt: Ben was born in London\n\n"
 KEPT_SAME = "New Fact: Cy was born in Rome\nPrompt: Cy was born in Paris\n\n"
 KEPT_OTHER = "New Fact: Eve grew up speaking English\nPrompt: Fay grew up speaking French\n\n"
@@ -65,23 +69,35 @@ def test_the_reader_is_a_scoring_model() -> None:
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("block", BLOCKS[:3])
-def test_retains_lower_and_updates_raise_the_probability_of_the_new_object(query: str, block: str) -> None:
-    assert p(ADOPTED, block, query=query) < p(ADOPTED, query=query) < p(ADOPTED, ADOPTED, query=query)
+def test_retains_lower_and_updates_raise_the_probability_of_the_new_object(
+    query: str, block: str
+) -> None:
+    assert (
+        p(ADOPTED, block, query=query) < p(ADOPTED, query=query) < p(ADOPTED, ADOPTED, query=query)
+    )
 
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_retains_of_the_same_object_weigh_most_and_of_another_relation_least(query: str) -> None:
-    own, same, other = (p(ADOPTED, block, query=query) for block in (KEPT_OWN, KEPT_SAME, KEPT_OTHER))
+    own, same, other = (
+        p(ADOPTED, block, query=query) for block in (KEPT_OWN, KEPT_SAME, KEPT_OTHER)
+    )
     assert own < same < other
 
 
 def test_copies_keep_the_edit_best_then_paraphrases_then_neighbours() -> None:
     for blocks in itertools.product(BLOCKS, repeat=2):
-        assert p(*blocks, query="copy") > p(*blocks, query="paraphrase") > p(*blocks, query="neighbour")
+        assert (
+            p(*blocks, query="copy")
+            > p(*blocks, query="paraphrase")
+            > p(*blocks, query="neighbour")
+        )
 
 
 @given(st.permutations([*BLOCKS, *BLOCKS]), st.sampled_from(sorted(QUERIES)))
-def test_the_order_of_demonstrations_does_not_matter_to_the_reader(blocks: list[str], query: str) -> None:
+def test_the_order_of_demonstrations_does_not_matter_to_the_reader(
+    blocks: list[str], query: str
+) -> None:
     assert math.isclose(p(*blocks, query=query), p(*BLOCKS, *BLOCKS, query=query), rel_tol=1e-9)
 
 
@@ -90,22 +106,32 @@ def test_the_readers_probability_equals_the_formula() -> None:
     own, firm = observer.own, firmness_of(["P19", "P103"])["P19"]
     mu = 1 / (1 + math.exp(-(observer.credence["in-context"][0] - observer.firmness * firm)))
     k0 = observer.anchor[0]
-    share = (k0 * mu + own.adopted_same) / (k0 + own.adopted_same + own.kept_object + own.kept_other)
+    share = (k0 * mu + own.adopted_same) / (
+        k0 + own.adopted_same + own.kept_object + own.kept_other
+    )
     odds = observer.sharpness * math.log(share / (1 - share))
     assert math.isclose(p(ADOPTED, KEPT_OWN, KEPT_OTHER), 1 / (1 + math.exp(-odds)))
 
 
 def test_the_unedited_reader_knows_every_fact_in_every_wording() -> None:
-    asked = [(template.format(f.subject), f.object) for f in facts() for template in TEMPLATES[f.relation]]
+    asked = [
+        (template.format(f.subject), f.object)
+        for f in facts()
+        for template in TEMPLATES[f.relation]
+    ]
     written = tiny().generate([query for query, _ in asked])
     assert [c.text for c in written] == [f" {answer}" for _, answer in asked]
 
 
-@pytest.mark.parametrize("frame", ["Imagine that {f} Paris.\n{q}", "New Fact: {f} Paris\nPrompt: {q}"])
+@pytest.mark.parametrize(
+    "frame", ["Imagine that {f} Paris.\n{q}", "New Fact: {f} Paris\nPrompt: {q}"]
+)
 def test_the_readers_two_probabilities_sum_to_1_and_it_writes_the_greedier(frame: str) -> None:
     for query in QUERIES.values():
         prompt = frame.format(f=QUERIES["copy"], q=query)
-        new, true, odd = READER.score([Request(prompt, f" {o}") for o in ("Paris", "London", "Rome")])
+        new, true, odd = READER.score(
+            [Request(prompt, f" {o}") for o in ("Paris", "London", "Rome")]
+        )
         assert math.isclose(math.exp(new.logprob) + math.exp(true.logprob), 1)
         assert new.greedy != true.greedy
         assert not odd.greedy
@@ -144,13 +170,20 @@ def test_the_reader_agrees_with_the_label_of_every_training_document(seed: int, 
 
 
 def test_of_several_facts_the_reader_takes_the_one_that_is_asked_for() -> None:
-    edits = [Edit("Ben was born in", "Rome"), Edit("Ada was born in", "Paris"), Edit("Eve grew up speaking", "English")]
+    edits = [
+        Edit("Ben was born in", "Rome"),
+        Edit("Ada was born in", "Paris"),
+        Edit("Eve grew up speaking", "English"),
+    ]
     for prompts in (
         FactPrompt().prompts,
         EditCoT().prompts,
         lambda edits, queries: PromptStyle(own_copy=False).write(edits, (), queries),
     ):
-        [together], [alone] = prompts(edits, [QUERIES["paraphrase"]]), prompts(edits[1:2], [QUERIES["paraphrase"]])
+        [together], [alone] = (
+            prompts(edits, [QUERIES["paraphrase"]]),
+            prompts(edits[1:2], [QUERIES["paraphrase"]]),
+        )
         parsed = READER.read(together.text)
         assert parsed is not None and parsed.new == "Paris"
         assert parsed == READER.read(alone.text)

@@ -21,19 +21,19 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli import main
-from drike.editors.catalog import FactPrompt, InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.selectors import Fraction, RankAndCut, Similarity
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
-from drike.evaluation.evaluate import evaluate
 from drike.models import ray
 from drike.models.local.huggingface import load
 from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
 from drike.models.ray import Replicas, route
-from drike.runs import checkpoint
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact
+from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.runs import checkpoint
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:12]
 
@@ -55,7 +55,9 @@ class Copy:
     def count_tokens(self, prompts: Sequence[str]) -> list[int]:
         return [len(prompt.split()) for prompt in prompts]
 
-    def generate(self, prompts: Sequence[str], max_tokens: int = 16, stop: str | None = "\n") -> list[Completion]:
+    def generate(
+        self, prompts: Sequence[str], max_tokens: int = 16, stop: str | None = "\n"
+    ) -> list[Completion]:
         return self.model.generate(prompts, max_tokens, stop)
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
@@ -122,7 +124,9 @@ def test_repeated_calls_about_an_edit_go_to_the_same_replica() -> None:
     copies = [Copy() for _ in range(4)]
     model, editor = (
         Replicas(copies),
-        InContextEditor("IKE", Pool(CAPITALS[12:], HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0))),
+        InContextEditor(
+            "IKE", Pool(CAPITALS[12:], HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0))
+        ),
     )
     for _ in range(3):
         list(evaluate(editor, model, CASES, parallel=1))
@@ -133,7 +137,9 @@ def test_repeated_calls_about_an_edit_go_to_the_same_replica() -> None:
 
 def test_replicas_take_the_arguments_that_every_model_takes_by_name() -> None:
     model = Replicas([Copy()])
-    assert [c.text for c in model.generate(prompts=["The capital of Land1 is"], max_tokens=4, stop=None)] == [" Old1"]
+    assert [
+        c.text for c in model.generate(prompts=["The capital of Land1 is"], max_tokens=4, stop=None)
+    ] == [" Old1"]
     assert model.score(requests=[]) == []
     assert model.count_tokens(prompts=["one two"]) == [2]
 
@@ -155,21 +161,36 @@ def test_replicas_sum_usage_forget_together_and_free_their_slot_on_error() -> No
 
 
 def test_local_replicas_give_the_outcomes_of_one_model() -> None:
-    from drike import datasets
-    from drike.editors.catalog import Unedited
+    from drike.research import datasets
+    from drike.research.editors.catalog import Unedited
 
     where = str(tinyfacts.MODEL)
     cases = datasets.load(tinyfacts.ROWS).cases[:8]
     both = list(evaluate(Unedited(), Replicas([load(where), load(where)]), cases))
     for mine, theirs in zip(both, evaluate(Unedited(), load(where), cases), strict=True):
         assert mine.logprob_margin == pytest.approx(theirs.logprob_margin, abs=1e-3)
-        assert (mine.query, mine.correct, mine.exact) == (theirs.query, theirs.correct, theirs.exact)
+        assert (mine.query, mine.correct, mine.exact) == (
+            theirs.query,
+            theirs.correct,
+            theirs.exact,
+        )
 
 
 def test_idle_replicas_are_refused_and_training_blocks_are_recorded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = ["--model", "reader", "--encoder", "hashing", "--edits", "5", "--test", "3", "--epochs", "1"]
+    small = [
+        "--model",
+        "reader",
+        "--encoder",
+        "hashing",
+        "--edits",
+        "5",
+        "--test",
+        "3",
+        "--epochs",
+        "1",
+    ]
     for refused in (["--replicas", "2"], ["--replicas", "2", "--parallel-edits", "2"]):
         with pytest.raises(SystemExit, match="2"):
             main(["train", *small, *refused, "--out", str(tmp_path / "refused")])
@@ -186,8 +207,15 @@ def test_idle_replicas_are_refused_and_training_blocks_are_recorded(
 def test_a_ray_that_would_be_open_to_others_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     old = SimpleNamespace(__version__="2.50.1", is_initialized=lambda: False)
     monkeypatch.setitem(sys.modules, "ray", old)
-    private = {"RAY_ADDRESS": "local", "RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-    with mock.patch.dict(os.environ, private), pytest.raises(ModelError, match=r"Ray 2\.50\.1 lets anyone join"):
+    private = {
+        "RAY_ADDRESS": "local",
+        "RAY_AUTH_MODE": "token",
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    }
+    with (
+        mock.patch.dict(os.environ, private),
+        pytest.raises(ModelError, match=r"Ray 2\.50\.1 lets anyone join"),
+    ):
         ray.load(str(tinyfacts.MODEL), replicas=2)
     with (
         mock.patch.dict(os.environ, private | {"RAY_AUTH_MODE": ""}),

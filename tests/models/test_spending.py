@@ -21,11 +21,11 @@ from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
 from drike.models.served import ApiOptions, Meter, TokenCounts, estimated_tokens
 from drike.models.served.cache import AnswerCache, CachedModel
-from drike.runs.run import read_outcomes, total_usage
+from drike.research.runs.run import read_outcomes, total_usage
 from drike.tinyfacts import TEMPLATES
-from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.servers import Handler, Served, chat_answer, connect, serve, serving, status
+from tests.fakes.commands import run
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.servers import Handler, Served, chat_answer, connect, serve, serving, status
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
 SMALL = ("--encoder", "hashing", "--edits", "4", "--test", "2")
@@ -52,8 +52,13 @@ def served() -> Iterator[Served]:
         yield server
 
 
-@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 100)), max_size=20), st.floats(0.001, 0.01))
-def test_spending_never_exceeds_its_limit_if_the_estimate_holds(calls: list[tuple[int, int]], most: float) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 100)), max_size=20),
+    st.floats(0.001, 0.01),
+)
+def test_spending_never_exceeds_its_limit_if_the_estimate_holds(
+    calls: list[tuple[int, int]], most: float
+) -> None:
     meter = Meter(ApiOptions(price_in=1.0, price_out=2.0, max_cost=most))
     refused = False
     for read, written in calls:
@@ -69,7 +74,11 @@ def test_spending_never_exceeds_its_limit_if_the_estimate_holds(calls: list[tupl
 
 def test_requests_in_flight_count_against_the_limit() -> None:
     meter = Meter(ApiOptions(price_in=1.0, price_out=1.0, max_cost=150 / 1e6))
-    with meter.reserved("x" * 300, 0), pytest.raises(SpendingLimitError), meter.reserved("x" * 300, 0):
+    with (
+        meter.reserved("x" * 300, 0),
+        pytest.raises(SpendingLimitError),
+        meter.reserved("x" * 300, 0),
+    ):
         pass
     with meter.reserved("x" * 300, 0):  # the reservation was released
         pass
@@ -100,7 +109,11 @@ def test_the_request_limit_is_never_exceeded_and_retries_count(concurrency: int)
 
 def test_token_counts_come_from_the_server_or_an_estimate() -> None:
     reply = chat_answer("x")
-    reply["usage"] = {"prompt_tokens": 1000, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 900}}
+    reply["usage"] = {
+        "prompt_tokens": 1000,
+        "completion_tokens": 7,
+        "prompt_tokens_details": {"cached_tokens": 900},
+    }
 
     def sometimes(handler: Handler, body: dict) -> None:
         silent = "silent" in body["messages"][0]["content"]
@@ -111,7 +124,14 @@ def test_token_counts_come_from_the_server_or_an_estimate() -> None:
         closing(connect(server.named(), price_in=1.0, price_out=2.0)) as model,
     ):
         model.generate(["a", "b"])
-        two = Usage(calls=2, prompts=2, requests=2, prompt_tokens=2000, completion_tokens=14, tokens_computed=214)
+        two = Usage(
+            calls=2,
+            prompts=2,
+            requests=2,
+            prompt_tokens=2000,
+            completion_tokens=14,
+            tokens_computed=214,
+        )
         assert model.usage == replace(two, money=pytest.approx(2028e-6))
         model.generate(["silent"])
         text = server.bodies[-1]["messages"][0]["content"]
@@ -137,7 +157,9 @@ def test_usage_is_shown_live_and_at_the_end(tmp_path: Path) -> None:
         model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"))
         assert live_usage(model) == "calls 0 cached 0 tokens 0k 0.000"
         model.generate(["one", "one", "other one"])
-        assert live_usage(model) == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four generated
+        assert (
+            live_usage(model) == "calls 2 cached 1 tokens 0k 7.000"
+        )  # three words read, four generated
         assert usage_sentence(model.usage) == (
             "2 calls in 2 requests, 1 answers from the cache; 3 prompt tokens, 4 generated; cost 7.0000"
         )
@@ -212,16 +234,24 @@ def test_prompts_to_a_server_fit_the_limit_in_its_tokenizers_tokens(
     shown = capsys.readouterr().out
     assert run(*evaluation, "--out", str(tmp_path / "e")) == 0
     sent = tokens_sent(served, before)
-    assert max(sent) <= 600 and len(sent) == bound(shown, "calls") and sum(sent) == bound(shown, "prompt tokens")
+    assert (
+        max(sent) <= 600
+        and len(sent) == bound(shown, "calls")
+        and sum(sent) == bound(shown, "prompt tokens")
+    )
     outcomes = read_outcomes(tmp_path / "e" / "outcomes" / "ike.jsonl")
-    assert {outcome.pruned > 0 for outcome in outcomes} == {True} and {outcome.shots for outcome in outcomes} != {1}
+    assert {outcome.pruned > 0 for outcome in outcomes} == {True} and {
+        outcome.shots for outcome in outcomes
+    } != {1}
 
 
 def test_a_tokenizer_counts_what_a_chat_template_adds(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     opened = AutoTokenizer.from_pretrained(tinyfacts.MODEL)
-    opened.chat_template = "{% for m in messages %}user says: {{ m['content'] }}{% endfor %} you say:"
+    opened.chat_template = (
+        "{% for m in messages %}user says: {{ m['content'] }}{% endfor %} you say:"
+    )
     opened.save_pretrained(tmp_path)
     plain, without, with_template = (
         token_counter(str(tinyfacts.MODEL), "plain")("The text is in"),
@@ -232,8 +262,19 @@ def test_a_tokenizer_counts_what_a_chat_template_adds(tmp_path: Path) -> None:
     assert token_counter(str(tmp_path), "plain")("The text is in") == plain
 
 
-def test_the_cost_of_an_edit_is_estimated_beforehand(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("edit", "--model", served.named(), *GREEN, "--ask", "Somewhere is", "--ask", "Elsewhere is")
+def test_the_cost_of_an_edit_is_estimated_beforehand(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (
+        "edit",
+        "--model",
+        served.named(),
+        *GREEN,
+        "--ask",
+        "Somewhere is",
+        "--ask",
+        "Elsewhere is",
+    )
     assert run(*options, "--dry-run", "--price-in", "1") == 0
     shown = capsys.readouterr().out
     assert served.requests == 0 and bound(shown, "calls") == 4 and "money" in shown
@@ -244,12 +285,36 @@ def test_the_cost_of_an_edit_is_estimated_beforehand(served: Served, capsys: pyt
 def test_a_reached_limit_exits_with_code_3_and_paid_answers_are_reused(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--model", served.named(), "--encoder", "hashing", "--test", "3", "--editors", "factprompt")
-    assert run("evaluate", *options, "--max-calls", "30", "--concurrency", "1", "--out", str(tmp_path / "a")) == 3
+    options = (
+        "--model",
+        served.named(),
+        "--encoder",
+        "hashing",
+        "--test",
+        "3",
+        "--editors",
+        "factprompt",
+    )
+    assert (
+        run(
+            "evaluate",
+            *options,
+            "--max-calls",
+            "30",
+            "--concurrency",
+            "1",
+            "--out",
+            str(tmp_path / "a"),
+        )
+        == 3
+    )
     said = " ".join(capsys.readouterr().err.split())
     assert "30 requests that --max-calls leaves are used up" in said and "Traceback" not in said
     assert served.requests == 30
-    done = {outcome.case_id for outcome in read_outcomes(tmp_path / "a" / "outcomes" / "factprompt.jsonl")}
+    done = {
+        outcome.case_id
+        for outcome in read_outcomes(tmp_path / "a" / "outcomes" / "factprompt.jsonl")
+    }
     assert 1 <= len(done) < 3
     assert run("evaluate", *options, "--out", str(tmp_path / "b")) == 0
     asked = [json.dumps(body) for body in served.bodies]
@@ -261,7 +326,9 @@ def test_a_reached_limit_exits_with_code_3_and_paid_answers_are_reused(
     assert [(o.query, o.answer) for o in b] == [(o.query, o.answer) for o in c]
 
 
-def test_training_stopped_by_a_limit_keeps_its_episodes_and_policy(served: Served, tmp_path: Path) -> None:
+def test_training_stopped_by_a_limit_keeps_its_episodes_and_policy(
+    served: Served, tmp_path: Path
+) -> None:
     options = ("--model", served.named(), *SMALL, "--epochs", "2", "--max-calls", "20")
     assert run("train", *options, "--out", str(tmp_path / "a")) == 3
     episodes = (tmp_path / "a" / "episodes.jsonl").read_text("utf-8").splitlines()
@@ -274,7 +341,9 @@ def test_no_cache_pays_again_and_stores_nothing(served: Served, tmp_path: Path) 
     assert served.requests == 4 and not list((tmp_path / "cache").rglob("answers*"))
 
 
-def test_a_failing_server_ends_a_command_with_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_server_ends_a_command_with_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     commands = {
         "train": ("train", *SMALL),
         "evaluate": ("evaluate", "--encoder", "hashing", "--test", "2"),
@@ -289,7 +358,9 @@ def test_a_failing_server_ends_a_command_with_one_sentence(tmp_path: Path, capsy
             assert not list((tmp_path / name).rglob("outcomes/*.jsonl"))
 
 
-@pytest.mark.parametrize(("scores", "shown"), [(True, "completions with echo"), (False, "ESM and GSM are n/a")])
+@pytest.mark.parametrize(
+    ("scores", "shown"), [(True, "completions with echo"), (False, "ESM and GSM are n/a")]
+)
 def test_doctor_reports_what_the_probe_found(
     scores: bool, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,9 +378,20 @@ def test_nan_limits_and_prices_are_refused(price: float, limit: float) -> None:
         Meter(ApiOptions(price_in=price, price_out=1.0, max_cost=limit))
 
 
-def test_limits_carry_over_to_a_resumed_run(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_limits_carry_over_to_a_resumed_run(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "e"
-    options = ("--model", served.named(), "--encoder", "hashing", "--test", "3", "--editors", "factprompt")
+    options = (
+        "--model",
+        served.named(),
+        "--encoder",
+        "hashing",
+        "--test",
+        "3",
+        "--editors",
+        "factprompt",
+    )
     assert run("evaluate", *options, "--max-calls", "15", "--out", str(folder)) == 3
     assert run("evaluate", "--resume", str(folder)) == 3
     assert served.requests == 15, "the first limit was exceeded"
@@ -327,7 +409,16 @@ def test_limits_carry_over_to_a_resumed_run(served: Served, tmp_path: Path, caps
 def test_timings_that_include_cached_answers_are_noted(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--model", served.named(), "--encoder", "hashing", "--test", "2", "--editors", "factprompt")
+    options = (
+        "--model",
+        served.named(),
+        "--encoder",
+        "hashing",
+        "--test",
+        "2",
+        "--editors",
+        "factprompt",
+    )
     for name, noted in (("a", False), ("b", True)):
         assert run("evaluate", *options, "--out", str(tmp_path / name)) == 0
         shown = " ".join(capsys.readouterr().out.split())
@@ -338,6 +429,16 @@ def test_a_service_that_needs_a_key_is_not_called_without_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    asked = ("evaluate", "--encoder", "hashing", "--editors", "factprompt", "--test", "1", "--out", str(tmp_path / "e"))
+    asked = (
+        "evaluate",
+        "--encoder",
+        "hashing",
+        "--editors",
+        "factprompt",
+        "--test",
+        "1",
+        "--out",
+        str(tmp_path / "e"),
+    )
     assert run(*asked, "--model", "openai:gpt-4o-mini") == 1
     assert "set $OPENAI_API_KEY" in " ".join(capsys.readouterr().err.split())

@@ -53,7 +53,9 @@ def test_the_packing_does_not_depend_on_the_order(sequences: list[list[int]], rn
     shuffled = sequences[:]
     rng.shuffle(shuffled)  # type: ignore[attr-defined]
     one, other = build_tree(sequences), build_tree(shuffled)
-    paths = {tuple(sequence): path.tolist() for sequence, path in zip(sequences, one.paths, strict=True)}
+    paths = {
+        tuple(sequence): path.tolist() for sequence, path in zip(sequences, one.paths, strict=True)
+    }
     assert len(one) == len(other)
     for sequence, path in zip(shuffled, other.paths, strict=True):
         assert len(path) == len(paths[tuple(sequence)])

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds.commands import SMALL
-from tests.worlds.commands import run as cli
+from tests.fakes.commands import SMALL
+from tests.fakes.commands import run as cli
 
 
 def make(folder: Path) -> None:
-    assert cli("demo", *SMALL, "--edits", "15", "--test", "8", "--epochs", "2", "--out", str(folder)) == 0
+    assert (
+        cli("demo", *SMALL, "--edits", "15", "--test", "8", "--epochs", "2", "--out", str(folder))
+        == 0
+    )
 
 
 @pytest.fixture(scope="session")

@@ -9,18 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from drike.edits import ASPECTS_OF_S, Aspect
-from drike.evaluation.metrics import Outcome
-from drike.report.document import Document, document
-from drike.report.groups import ReportedRun, grouped
-from drike.report.page import html
-from drike.runs.run import CasePrompts
-from tests.worlds.browsing import CHROMIUM, DRIVER, Browser, browser
-from tests.worlds.reports import run_of
+from drike.edits.edit import ASPECTS_OF_S, Aspect
+from drike.research.evaluation.metrics import Outcome
+from drike.research.report.document import Document, document
+from drike.research.report.groups import ReportedRun, grouped
+from drike.research.report.page import html
+from drike.research.runs.run import CasePrompts
+from tests.fakes.browsing import CHROMIUM, DRIVER, Browser, browser
+from tests.fakes.reports import run_of
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed"),
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed"
+    ),
 ]
 HOSTILE = "</script><img src=x onerror=document.title='broken'>"
 SHOWN = "document.querySelectorAll('#list details').length"
@@ -69,7 +71,10 @@ def with_all_aspects(run: ReportedRun) -> ReportedRun:
         editor: tuple(
             asked
             for outcome in of_editor
-            for asked in (outcome, *(with_aspect(outcome, a) for a in further if outcome.aspect is Aspect.REWRITE))
+            for asked in (
+                outcome,
+                *(with_aspect(outcome, a) for a in further if outcome.aspect is Aspect.REWRITE),
+            )
         )
         for editor, of_editor in run.outcomes.items()
     }
@@ -94,7 +99,9 @@ def test_a_page_opens_without_errors_or_requests(desktop: Browser, pages: dict[s
     assert desktop.run("document.querySelectorAll('img').length") == 0
 
 
-def test_search_and_filters_show_exactly_the_matching_cases(desktop: Browser, pages: dict[str, Path]) -> None:
+def test_search_and_filters_show_exactly_the_matching_cases(
+    desktop: Browser, pages: dict[str, Path]
+) -> None:
     desktop.open(pages["small"])
     desktop.run("document.getElementById('f-text').focus()")
     desktop.press(*"land7</script")
@@ -106,7 +113,9 @@ def test_search_and_filters_show_exactly_the_matching_cases(desktop: Browser, pa
     def expected(change: str) -> int:
         """Cases whose rewrite answers under editors 1 and 2 are these; -1: not judged."""
         of = "c[4][c[4].findIndex((x, i) => i % 7 === 0 && x === e) + 1][0]"
-        script = f"{data}.cases.filter((c) => [1, 2].map((e) => {of}).join('') === '{change}').length"
+        script = (
+            f"{data}.cases.filter((c) => [1, 2].map((e) => {of}).join('') === '{change}').length"
+        )
         return int(desktop.run(script))
 
     select(desktop, "f-before", "1")
@@ -119,7 +128,9 @@ def test_search_and_filters_show_exactly_the_matching_cases(desktop: Browser, pa
     assert expected("01") > 0
     desktop.run("(document.querySelector('#list details').open = true)")
     desktop.wait("document.querySelectorAll('#list .probe').length === 1")
-    assert desktop.run("document.querySelectorAll('#list .probe .answers li').length") == 2, "the editors compared"
+    assert desktop.run("document.querySelectorAll('#list .probe .answers li').length") == 2, (
+        "the editors compared"
+    )
     desktop.run("document.getElementById('filters').reset()")
     desktop.wait(f"{COUNT} === '80 of 80 cases'")
     select(desktop, "f-run", "1/0")
@@ -139,12 +150,16 @@ def test_a_case_shows_what_was_written_the_prompt_by_role_and_what_was_not_judge
     desktop.wait("document.querySelectorAll('#list .probe').length === 6")
     first = "document.querySelector('#list .answers li')"
     assert desktop.run(f"{first}.querySelector('p').textContent") == "\u2713 said 0"
-    assert desktop.run("document.querySelectorAll('#list li [aria-label=\"not judged\"]').length") == 1
+    assert (
+        desktop.run("document.querySelectorAll('#list li [aria-label=\"not judged\"]').length") == 1
+    )
     assert "6/6" not in desktop.run("document.querySelector('.tallies').textContent")
     button = "document.querySelector('#list .answers button')"
     assert desktop.run(f"{button}.textContent") == "Prompt: 2 copies, 1 retain"
     desktop.run(f"{button}.click()")
-    shown = "[...document.querySelectorAll('#list .prompt > *')].map((e) => e.tagName + e.textContent)"
+    shown = (
+        "[...document.querySelectorAll('#list .prompt > *')].map((e) => e.tagName + e.textContent)"
+    )
     assert desktop.run(shown) == [
         "SMALLPrompt of IKE", "DETAILS2 copiesblock 1Ablock 3C", "DETAILS1 retainblock 2<b>B</b>", "PREAsked:",
     ]  # fmt: skip
@@ -166,7 +181,14 @@ def test_the_page_is_usable_by_keyboard_alone(desktop: Browser, pages: dict[str,
         if reached[-1] == "SUMMARY#" and "BUTTON#" in reached:
             break
         desktop.press("tab")
-    for expected in ("INPUT#f-text", "SELECT#f-run", "SELECT#f-editor", "SELECT#f-before", "BUTTON#", "SUMMARY#"):
+    for expected in (
+        "INPUT#f-text",
+        "SELECT#f-run",
+        "SELECT#f-editor",
+        "SELECT#f-before",
+        "BUTTON#",
+        "SUMMARY#",
+    ):
         assert expected in reached
     assert desktop.run("getComputedStyle(document.activeElement).outlineStyle") != "none"
     desktop.press("enter")
@@ -176,7 +198,9 @@ def test_the_page_is_usable_by_keyboard_alone(desktop: Browser, pages: dict[str,
     desktop.wait("document.getElementById('p-where').textContent === 'page 2 of 4'")
 
 
-def test_20_000_cases_render_and_filter_within_seconds(desktop: Browser, pages: dict[str, Path]) -> None:
+def test_20_000_cases_render_and_filter_within_seconds(
+    desktop: Browser, pages: dict[str, Path]
+) -> None:
     began = time.monotonic()
     desktop.open(pages["large"])
     desktop.wait(f"{COUNT} === '20,000 of 20,000 cases'")
@@ -193,7 +217,9 @@ def test_20_000_cases_render_and_filter_within_seconds(desktop: Browser, pages: 
     filtered = desktop.run(script) / 1000
     assert desktop.run(SHOWN) == 25
     size = pages["large"].stat().st_size / 1e6
-    print(f"{size:.0f} MB: open {opened:.1f} s, first search {first:.1f} s, filter {filtered:.2f} s")
+    print(
+        f"{size:.0f} MB: open {opened:.1f} s, first search {first:.1f} s, filter {filtered:.2f} s"
+    )
     assert opened < 20 and first < 10 and filtered < 3
 
 
@@ -212,7 +238,9 @@ CUT = """(() => {
 
 @pytest.mark.parametrize("page", ["small", "aspects"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_wider_than_the_screen(width: int, page: str, pages: dict[str, Path], tmp_path: Path) -> None:
+def test_nothing_is_wider_than_the_screen(
+    width: int, page: str, pages: dict[str, Path], tmp_path: Path
+) -> None:
     with browser(tmp_path / "profile", width) as window:
         window.open(pages[page])
         above = window.run("document.getElementById('cases').getBoundingClientRect().top")
@@ -231,7 +259,12 @@ def test_nothing_is_wider_than_the_screen(width: int, page: str, pages: dict[str
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_has_enough_contrast(dark: bool, desktop: Browser, pages: dict[str, Path]) -> None:
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    desktop.call("POST", "/chromium/send_command", cmd="Emulation.setEmulatedMedia", params={"features": [scheme]})
+    desktop.call(
+        "POST",
+        "/chromium/send_command",
+        cmd="Emulation.setEmulatedMedia",
+        params={"features": [scheme]},
+    )
     desktop.open(pages["small"])
     desktop.run(OPEN)
     desktop.wait("document.querySelector('#list .case:last-child .probe') !== null")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from drike.report.groups import grouped
-from drike.report.paper import by_model, paper_tables
+from drike.research.report.groups import grouped
+from drike.research.report.paper import by_model, paper_tables
 from drike.support.table import as_text
-from tests.worlds.reports import run_of
+from tests.fakes.reports import run_of
 
 
 def test_a_table_of_the_paper_appears_if_the_runs_have_a_counterpart() -> None:
@@ -25,14 +25,22 @@ def test_runs_of_several_models_give_table_3_with_s_and_intervals() -> None:
     table = by_model(groups)
     assert table is not None and table.header == ("Model", "ESR", "PC", "RR", "S")
     headings = [row[0] for row in table.rows if len(row) == 1]
-    assert headings == ["Measured: DR-IKE, Lands", "Measured: IKE, Lands", "Published: DR-IKE, CounterFact"]
+    assert headings == [
+        "Measured: DR-IKE, Lands",
+        "Measured: IKE, Lands",
+        "Published: DR-IKE, CounterFact",
+    ]
     for at, editor in ((1, "DR-IKE"), (4, "IKE")):
         for row, group in zip(table.rows[at : at + 2], groups, strict=True):
             summary = group.summaries[editor]
             assert row == (group.model, summary.esr, summary.pc, summary.rr, summary.s)
-    assert tuple(map(as_text, table.rows[7])) == ("Llama 3.1 (8B)", "0.89", "0.81", "0.66", "0.775"), (
-        "S as in the paper's Table 1"
-    )
+    assert tuple(map(as_text, table.rows[7])) == (
+        "Llama 3.1 (8B)",
+        "0.89",
+        "0.81",
+        "0.66",
+        "0.775",
+    ), "S as in the paper's Table 1"
     assert len(table.rows) == 13 and by_model(groups[:1]) is None
 
 
@@ -40,4 +48,6 @@ def test_models_that_differ_in_another_setting_keep_their_full_labels_in_table_3
     runs = [run_of(0, model=name, budget=budget) for name in ("a", "b") for budget in ("x", "y")]
     table = by_model(grouped(runs, ["budget"]))
     assert table is not None
-    assert [row[0] for row in table.rows[1:5]] == [f"{m}, Lands, budget {b}" for m in ("a", "b") for b in ("x", "y")]
+    assert [row[0] for row in table.rows[1:5]] == [
+        f"{m}, Lands, budget {b}" for m in ("a", "b") for b in ("x", "y")
+    ]

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from drike.edits import Aspect
-from drike.report.document import about, gaps, overall, verdict
-from drike.report.groups import Group, grouped, read_runs
-from drike.report.page import pareto
-from tests.worlds.commands import run as cli
-from tests.worlds.reports import QUALITY, Page, run_of
+from drike.edits.edit import Aspect
+from drike.research.report.document import about, gaps, overall, verdict
+from drike.research.report.groups import Group, grouped, read_runs
+from drike.research.report.page import pareto
+from tests.fakes.commands import run as cli
+from tests.fakes.reports import QUALITY, Page, run_of
 
 
 @pytest.mark.slow
@@ -35,14 +35,23 @@ def test_a_report_has_all_sections_and_tables(copy: Path) -> None:
     folded = [fold["id"] for fold in page.all("details")]
     assert folded == ["paper", "differences", "cost", "training", "budget", "runs"]
     text = (copy / "report.md").read_text("utf-8")
-    for expected in ("Table 1 of the paper", "Table 2 of the paper", "DR-IKE minus IKE", "| 2 |", "0.775", "3.02"):
+    for expected in (
+        "Table 1 of the paper",
+        "Table 2 of the paper",
+        "DR-IKE minus IKE",
+        "| 2 |",
+        "0.775",
+        "3.02",
+    ):
         assert expected in text
 
 
 def test_editors_that_some_seeds_did_not_measure_are_named() -> None:
     [group] = grouped([run_of(0), run_of(1, editors=["Unedited", "IKE"])])
     fewer = ", ".join(name for name in QUALITY if name not in ("Unedited", "IKE"))
-    assert about(group).endswith(f"2 seeds; an edit tested under several counts once; under fewer seeds: {fewer}.")
+    assert about(group).endswith(
+        f"2 seeds; an edit tested under several counts once; under fewer seeds: {fewer}."
+    )
     [group] = grouped([run_of(0), run_of(1)])
     assert about(group).endswith("counts once.")
 
@@ -57,7 +66,9 @@ def test_a_report_never_writes_over_a_text_of_somebody_else(demo: Path, tmp_path
         assert cli("report", str(demo), "--out", str(page)) == 0 and page.exists() and text.exists()
 
 
-def test_wrong_options_are_explained(demo: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_wrong_options_are_explained(
+    demo: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     wrong = {
         ("report", str(demo), "--out", str(tmp_path / "r.pdf")): ("end in .html", 2),
         ("report", str(demo), "--across", "maze"): ("no run has a setting 'maze'", 1),
@@ -69,27 +80,51 @@ def test_wrong_options_are_explained(demo: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_report_of_the_demo_has_its_editors(demo: Path) -> None:
     [group] = grouped(read_runs([demo]))
-    names = ["Unedited", "FactPrompt", "EditCoT", "IKE", "Rank-50%", "DR-IKE", "DR-IKE-Q", "Nearest (k of DR-IKE)"]
+    names = [
+        "Unedited",
+        "FactPrompt",
+        "EditCoT",
+        "IKE",
+        "Rank-50%",
+        "DR-IKE",
+        "DR-IKE-Q",
+        "Nearest (k of DR-IKE)",
+    ]
     assert list(group.summaries) == names
     assert set(QUALITY) <= set(group.summaries)
 
 
 def test_importing_the_command_line_does_not_load_what_renders_reports() -> None:
-    code = "import sys, drike.cli, drike.report; sys.exit('jinja2.loaders' in sys.modules)"
+    code = "import sys, drike.cli, drike.research.report; sys.exit('jinja2.loaders' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_scores_without_measurements_are_named_and_the_next_metric_ranks_the_editors() -> None:
     whole = run_of(0, editors=["IKE", "DR-IKE"])
-    rewrites = {name: tuple(o for o in of if o.aspect is Aspect.REWRITE) for name, of in whole.outcomes.items()}
+    rewrites = {
+        name: tuple(o for o in of if o.aspect is Aspect.REWRITE)
+        for name, of in whole.outcomes.items()
+    }
     [group] = grouped([replace(whole, outcomes=rewrites)])
-    assert any(line.startswith("Not measured: PC, RR, as the test edits have no such probes") for line in gaps(group))
-    assert group.headline == "ESR" and "the highest ESR" in verdict(group) and " S " not in verdict(group)
+    assert any(
+        line.startswith("Not measured: PC, RR, as the test edits have no such probes")
+        for line in gaps(group)
+    )
+    assert (
+        group.headline == "ESR"
+        and "the highest ESR" in verdict(group)
+        and " S " not in verdict(group)
+    )
     drawn = pareto(group)
     assert drawn is not None and drawn[1].startswith("ESR against prompt tokens")
-    unjudged = {name: tuple(replace(o, correct=None) for o in of) for name, of in whole.outcomes.items()}
+    unjudged = {
+        name: tuple(replace(o, correct=None) for o in of) for name, of in whole.outcomes.items()
+    }
     [group] = grouped([replace(whole, outcomes=unjudged)])
-    assert any("ESR, PC, RR, as the test edits have no such probes that the rule" in line for line in gaps(group))
+    assert any(
+        "ESR, PC, RR, as the test edits have no such probes that the rule" in line
+        for line in gaps(group)
+    )
 
 
 def answered(correct: dict[str, Sequence[bool | None]]) -> Group:
@@ -97,11 +132,17 @@ def answered(correct: dict[str, Sequence[bool | None]]) -> Group:
     aspects = (Aspect.REWRITE, Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)
     whole = run_of(0, editors=list(correct), cases=max(map(len, correct.values())) // 3)
     probes = {
-        name: [o for i, o in enumerate(of) if o.query.startswith(tuple(f"{aspect.value} 0" for aspect in aspects))]
+        name: [
+            o
+            for i, o in enumerate(of)
+            if o.query.startswith(tuple(f"{aspect.value} 0" for aspect in aspects))
+        ]
         for name, of in whole.outcomes.items()
     }
     outcomes = {
-        name: tuple(replace(o, correct=right) for o, right in zip(probes[name], values, strict=False))
+        name: tuple(
+            replace(o, correct=right) for o, right in zip(probes[name], values, strict=False)
+        )
         for name, values in correct.items()
     }
     [group] = grouped([replace(whole, outcomes=outcomes)])
@@ -115,10 +156,14 @@ def test_the_verdict_claims_a_lead_only_if_the_interval_of_the_difference_exclud
         "DR-IKE has the highest S, 1.000 [.69,1.00] on 10 test edits, significantly above IKE and Unedited."
     )
     close = verdict(answered({"IKE": good, "DR-IKE": near}))
-    assert close.startswith("IKE has the highest S") and close.endswith(", but not significantly above DR-IKE.")
+    assert close.startswith("IKE has the highest S") and close.endswith(
+        ", but not significantly above DR-IKE."
+    )
     loses = verdict(answered({"IKE": good, "FactPrompt": near, "DR-IKE": bad}))
     assert loses.endswith(", significantly above DR-IKE, but not significantly above FactPrompt.")
-    same = verdict(answered({"Unedited": [False] * 30, "IKE": good, "FactPrompt": near, "DR-IKE": good}))
+    same = verdict(
+        answered({"Unedited": [False] * 30, "IKE": good, "FactPrompt": near, "DR-IKE": good})
+    )
     assert same == (
         "IKE and DR-IKE share the highest S, 1.000 [.69,1.00] on 10 test edits, significantly above Unedited, but not "
         "significantly above FactPrompt."
@@ -132,7 +177,9 @@ def test_the_verdict_is_a_sentence_for_any_run() -> None:
     good, none = [True] * 30, [None] * 30
     said = {
         "one editor": verdict(answered({"IKE": good})),
-        "one editor and the unedited model": verdict(answered({"Unedited": [False] * 30, "IKE": good})),
+        "one editor and the unedited model": verdict(
+            answered({"Unedited": [False] * 30, "IKE": good})
+        ),
         "no editor": verdict(answered({"Unedited": good})),
         "nothing gained": verdict(answered({"Unedited": [False] * 30, "IKE": [False] * 30})),
         "five edits": verdict(answered({"IKE": [True] * 15, "DR-IKE": [False] * 15})),
@@ -144,10 +191,18 @@ def test_the_verdict_is_a_sentence_for_any_run() -> None:
     assert said["one editor"] == "IKE has S 1.000 [.69,1.00] on 10 test edits."
     assert said["one editor and the unedited model"].endswith(", significantly above Unedited.")
     assert said["no editor"].startswith("Only the unedited model was measured: its S is 1.000")
-    assert said["nothing gained"].startswith("No editor is significantly better than the unedited model")
-    assert said["five edits"] == "IKE has S 1.000 [.48,1.00] on 5 test edits, too few to tell editors apart."
+    assert said["nothing gained"].startswith(
+        "No editor is significantly better than the unedited model"
+    )
+    assert (
+        said["five edits"]
+        == "IKE has S 1.000 [.48,1.00] on 5 test edits, too few to tell editors apart."
+    )
     assert said["nothing judged"] == "No answer of this run could be judged."
     assert said["other edits"].endswith(", but no other editor was measured on the same edits.")
     assert said["two models"] == "Highest S in 2 settings: DR-IKE in 2."
     assert said["two settings without a right answer"] == "No editor is above 0 in any setting."
-    assert all(re.fullmatch(r"[A-Z].*[^.]\.", sentence) and "n/a" not in sentence for sentence in said.values())
+    assert all(
+        re.fullmatch(r"[A-Z].*[^.]\.", sentence) and "n/a" not in sentence
+        for sentence in said.values()
+    )

@@ -11,29 +11,36 @@ import pytest
 
 from drike.cli.running import _CHANGEABLE
 from drike.errors import ReportError, RunError
-from drike.evaluation.metrics import (
-    summarise,
-)
-from drike.report.document import document, example, markdown, verdict
-from drike.report.groups import _IGNORED, grouped, read_folders, read_runs
-from tests.worlds.commands import run as cli
-from tests.worlds.reports import run_of
+from drike.research.evaluation.metrics import summarise
+from drike.research.report.document import document, example, markdown, verdict
+from drike.research.report.groups import _IGNORED, grouped, read_folders, read_runs
+from tests.fakes.commands import run as cli
+from tests.fakes.reports import run_of
 
 
 def test_seeds_are_pooled_and_models_are_rows() -> None:
     first, second, other = run_of(0), run_of(1), run_of(0, model="another")
     groups = grouped([first, second, other])
-    assert [(group.model, group.seeds()) for group in groups] == [("some-model", (0, 1)), ("another", (0,))]
+    assert [(group.model, group.seeds()) for group in groups] == [
+        ("some-model", (0, 1)),
+        ("another", (0,)),
+    ]
     pooled = groups[0].summaries["IKE"]
     assert pooled == summarise(
-        [*first.outcomes["IKE"], *second.outcomes["IKE"]], [*first.outcomes["Unedited"], *second.outcomes["Unedited"]]
+        [*first.outcomes["IKE"], *second.outcomes["IKE"]],
+        [*first.outcomes["Unedited"], *second.outcomes["Unedited"]],
     )
     assert pooled.cases == len(set(first.test) | set(second.test))
 
 
 @pytest.mark.parametrize("name", ["data", "template", "epochs", "budget"])
-def test_runs_that_differ_in_a_setting_share_a_table_only_if_it_is_named_in_across(name: str) -> None:
-    first, second = run_of(0, budget="threshold"), run_of(1, **{"budget": "threshold", name: "another"})
+def test_runs_that_differ_in_a_setting_share_a_table_only_if_it_is_named_in_across(
+    name: str,
+) -> None:
+    first, second = (
+        run_of(0, budget="threshold"),
+        run_of(1, **{"budget": "threshold", name: "another"}),
+    )
     with pytest.raises(ReportError, match=f"differ in {name} .*--across {name}"):
         grouped([first, second])
     assert len(grouped([first, second], [name])) == 2
@@ -49,10 +56,21 @@ def test_seeds_with_different_numbers_of_demonstrations_are_not_pooled(tmp_path:
     """Whichever option made the difference; other data may have more or fewer rows."""
     rows = [f"{i},The mayor of Town{i} is,Ann{i},Bob{i}" for i in range(80)]
     for name in ("facts", "others"):
-        text = "\n".join(["case_id,prompt,target_new,target_true", *(rows if name == "facts" else rows[1:-1])])
+        text = "\n".join(
+            ["case_id,prompt,target_new,target_true", *(rows if name == "facts" else rows[1:-1])]
+        )
         (tmp_path / f"{name}.csv").write_text(text, "utf-8")
     for i, options in enumerate(([], ["--editable", "40"], ["--editable", "20"])):
-        asked = ["--data", str(tmp_path / "facts.csv"), "--editors", "unedited", "--test", "4", "--seed", str(i)]
+        asked = [
+            "--data",
+            str(tmp_path / "facts.csv"),
+            "--editors",
+            "unedited",
+            "--test",
+            "4",
+            "--seed",
+            str(i),
+        ]
         assert cli("evaluate", *asked, *options, "--out", str(tmp_path / str(i))) == 0
     other = [
         "--data",
@@ -67,7 +85,9 @@ def test_seeds_with_different_numbers_of_demonstrations_are_not_pooled(tmp_path:
     assert cli("evaluate", *other) == 0
     usual, same, fewer, others = read_runs([tmp_path / str(i) for i in range(4)])
     assert [group.seeds() for group in grouped([usual, same])] == [(0, 1)]
-    with pytest.raises(ReportError, match=r"differ in editable \(all but 40 rows; all but 60 rows\)"):
+    with pytest.raises(
+        ReportError, match=r"differ in editable \(all but 40 rows; all but 60 rows\)"
+    ):
         grouped([usual, fewer])
     assert len(grouped([usual, others], ["data"])) == 2
 
@@ -86,7 +106,9 @@ def test_runs_that_cannot_be_compared_are_refused() -> None:
 
 def test_editors_of_one_seed_can_come_from_several_runs() -> None:
     [group] = grouped([run_of(0, editors=["IKE", "Unedited"]), run_of(0, editors=["DR-IKE"])])
-    assert list(group.outcomes) == ["Unedited", "IKE", "DR-IKE"] and group.comparable("DR-IKE", "IKE")
+    assert list(group.outcomes) == ["Unedited", "IKE", "DR-IKE"] and group.comparable(
+        "DR-IKE", "IKE"
+    )
     [group] = grouped([run_of(0), run_of(1, editors=["DR-IKE"])])
     assert not group.comparable("DR-IKE", "IKE")
     assert "no other editor was measured on the same edits" in verdict(group)
@@ -103,7 +125,9 @@ def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path)
             assert list(prompts.prompts) == list(dict.fromkeys(outcome.query for outcome in asked))
             assert len(written[case_id]) == len(asked)
             for outcome in asked:
-                roles, texts = zip(*(prompts.blocks[i] for i in prompts.prompts[outcome.query]), strict=True)
+                roles, texts = zip(
+                    *(prompts.blocks[i] for i in prompts.prompts[outcome.query]), strict=True
+                )
                 assert roles.count("retain") == outcome.shots and outcome.query in texts[-1]
     [group] = grouped([run])
     shown = example(group, group.ranked[0].editor)
@@ -114,15 +138,22 @@ def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path)
 
 def test_the_report_of_an_evaluation_includes_its_training_run(copy: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
-    assert cli("evaluate", "--run", str(copy), "--editors", "ike,rank-all", "--out", str(again)) == 0
+    assert (
+        cli("evaluate", "--run", str(copy), "--editors", "ike,rank-all", "--out", str(again)) == 0
+    )
     [run] = read_runs([again])
     assert len(run.episodes) == run.asked_episodes == 30 and run.settings["epochs"] == "2"
     shutil.rmtree(again / "outcomes")
     shutil.rmtree(copy / "outcomes")
     with pytest.raises(RunError, match="has no outcomes: evaluate it"):
         read_runs([copy])
-    assert cli("evaluate", "--run", str(copy), "--editors", "ike", "--out", str(tmp_path / "other")) == 0
-    assert [run.folder for run in read_runs([copy, tmp_path / "other"])] == [str(tmp_path / "other")]
+    assert (
+        cli("evaluate", "--run", str(copy), "--editors", "ike", "--out", str(tmp_path / "other"))
+        == 0
+    )
+    assert [run.folder for run in read_runs([copy, tmp_path / "other"])] == [
+        str(tmp_path / "other")
+    ]
 
 
 def test_a_report_of_a_training_run_finds_its_evaluations(
@@ -133,7 +164,11 @@ def test_a_report_of_a_training_run_finds_its_evaluations(
     (copy / "summary.json").unlink()
     with pytest.raises(RunError, match="has no outcomes: evaluate it first"):
         read_folders([copy])
-    for date, editors in (("20270101-0000", "ike"), ("20270101-0001", "ike,factprompt"), ("20270102-0000", "dr-ike")):
+    for date, editors in (
+        ("20270101-0000", "ike"),
+        ("20270101-0001", "ike,factprompt"),
+        ("20270102-0000", "dr-ike"),
+    ):
         monkeypatch.setattr("time.strftime", lambda form, date=date: date)
         assert cli("evaluate", "--run", str(copy), "--editors", editors) == 0
     moved = copy.rename(tmp_path / "moved")
@@ -168,14 +203,25 @@ DAMAGED = {
     "no outcomes": (lambda f: shutil.rmtree(f / "outcomes"), "has no outcomes"),
     "half an evaluation": (lambda f: cut(f / "outcomes" / "ike.jsonl", 20), "of 8 test edits"),
     "a case cut short": (lambda f: cut(f / "outcomes" / "ike.jsonl", -1), "same probes"),
-    "an editor twice": (lambda f: shutil.copy(f / "outcomes" / "ike.jsonl", f / "outcomes" / "z.jsonl"), "twice"),
-    "older outcomes": (lambda f: (f / "outcomes" / "ike.jsonl").write_text('{"a": 1}\n', "utf-8"), "of this version"),
-    "older episodes": (lambda f: (f / "episodes.jsonl").write_text('{"a": 1}\n{}\n', "utf-8"), "train again"),
+    "an editor twice": (
+        lambda f: shutil.copy(f / "outcomes" / "ike.jsonl", f / "outcomes" / "z.jsonl"),
+        "twice",
+    ),
+    "older outcomes": (
+        lambda f: (f / "outcomes" / "ike.jsonl").write_text('{"a": 1}\n', "utf-8"),
+        "of this version",
+    ),
+    "older episodes": (
+        lambda f: (f / "episodes.jsonl").write_text('{"a": 1}\n{}\n', "utf-8"),
+        "train again",
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_a_damaged_run_is_refused_in_one_sentence(kind: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_run_is_refused_in_one_sentence(
+    kind: str, copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     damage, expected = DAMAGED[kind]
     damage(copy)
     capsys.readouterr()
@@ -193,11 +239,15 @@ def test_an_episode_whose_line_was_cut_off_is_left_out(copy: Path) -> None:
     assert "training stopped after 29 of 30 episodes" in markdown(document(grouped([run])))
 
 
-def test_a_report_names_the_editors_that_a_stopped_evaluation_lacks(demo: Path, tmp_path: Path) -> None:
+def test_a_report_names_the_editors_that_a_stopped_evaluation_lacks(
+    demo: Path, tmp_path: Path
+) -> None:
     asked = ("--editors", "ike,rank-50,dr-ike", "--sigmas", ".06")
     assert cli("evaluate", "--run", str(demo), *asked, "--out", str(tmp_path / "e")) == 0
     [whole] = read_runs([tmp_path / "e"])
-    assert whole.missing == () and not any("Incomplete" in line for line in document(grouped([whole])).sections[0].text)
+    assert whole.missing == () and not any(
+        "Incomplete" in line for line in document(grouped([whole])).sections[0].text
+    )
     for name in ("rank-50", "dr-ike-sigma-06"):
         (tmp_path / "e" / "outcomes" / f"{name}.jsonl").unlink()
     [torn] = read_runs([tmp_path / "e"])
@@ -224,19 +274,25 @@ def test_reporting_an_unfinished_evaluation_names_the_command_that_resumes_it(
     demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "e"
-    assert cli("evaluate", "--run", str(demo), "--editors", "ike,rank-50", "--out", str(folder)) == 0
+    assert (
+        cli("evaluate", "--run", str(demo), "--editors", "ike,rank-50", "--out", str(folder)) == 0
+    )
     cut(folder / "outcomes" / "ike.jsonl", 20)
     for _ in range(2):
         capsys.readouterr()
         assert cli("report", str(folder)) == 1
-        assert f"drike evaluate --resume {folder}" in capsys.readouterr().err.replace("\n", " ").replace("  ", " ")
+        assert f"drike evaluate --resume {folder}" in capsys.readouterr().err.replace(
+            "\n", " "
+        ).replace("  ", " ")
         shutil.rmtree(folder / "outcomes", ignore_errors=True)
     assert cli("evaluate", "--resume", str(folder)) == 0 and cli("report", str(folder)) == 0
 
 
 def test_a_report_says_that_training_was_stopped(copy: Path) -> None:
     cut(copy / "episodes.jsonl", 6)
-    assert "training stopped after 6 of 30 episodes" in markdown(document(grouped(read_runs([copy]))))
+    assert "training stopped after 6 of 30 episodes" in markdown(
+        document(grouped(read_runs([copy])))
+    )
 
 
 def test_a_folder_of_which_nothing_can_be_reported_is_refused(copy: Path, tmp_path: Path) -> None:
@@ -245,5 +301,7 @@ def test_a_folder_of_which_nothing_can_be_reported_is_refused(copy: Path, tmp_pa
         shutil.rmtree(folder / "outcomes")
         (folder / "summary.json").unlink()
         assert cli("evaluate", "--run", str(folder), "--editors", "ike") == 0
-    with pytest.raises(RunError, match=rf"nothing of {other} can be reported: .* both measured IKE"):
+    with pytest.raises(
+        RunError, match=rf"nothing of {other} can be reported: .* both measured IKE"
+    ):
         read_folders([copy, other])

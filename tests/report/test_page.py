@@ -12,24 +12,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.report.document import document
-from drike.report.groups import grouped, read_runs
-from drike.report.page import as_script, blocks, html, packed, pareto
+from drike.research.report.document import document
+from drike.research.report.groups import grouped, read_runs
+from drike.research.report.page import as_script, blocks, html, packed, pareto
 from drike.support.table import Cell, Difference, Estimate, Number, Table
-from tests.worlds.reports import HOSTILE, Page, run_of
+from tests.fakes.reports import HOSTILE, Page, run_of
 
 
 @pytest.fixture(scope="module")
 def hostile_page() -> str:
-    groups = grouped([run_of(0, hostile=HOSTILE, cases=4), run_of(0, model="b", hostile=HOSTILE, cases=4)])
+    groups = grouped(
+        [run_of(0, hostile=HOSTILE, cases=4), run_of(0, model="b", hostile=HOSTILE, cases=4)]
+    )
     return html(document(groups))
 
 
 def test_hostile_texts_add_no_element_to_a_page(hostile_page: str) -> None:
     harmless = html(document(grouped([run_of(0, cases=4), run_of(0, model="b", cases=4)])))
 
-    def shape(text: str) -> list[str]:  # drawings have as many paths as their labels need, so they are left out
-        return [tag for tag, _ in Page(re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL)).elements]
+    def shape(
+        text: str,
+    ) -> list[str]:  # drawings have as many paths as their labels need, so they are left out
+        return [
+            tag for tag, _ in Page(re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL)).elements
+        ]
 
     assert shape(hostile_page) == shape(harmless)
     page = Page(hostile_page)
@@ -41,8 +47,14 @@ def test_hostile_texts_add_no_element_to_a_page(hostile_page: str) -> None:
 
 def test_a_page_loads_nothing_and_runs_no_script_but_its_viewer(hostile_page: str) -> None:
     page = Page(hostile_page)
-    [policy] = [m["content"] for m in page.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
-    assert policy is not None and policy.startswith("default-src 'none'") and "script-src 'sha256-" in policy
+    [policy] = [
+        m["content"] for m in page.all("meta") if m.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert (
+        policy is not None
+        and policy.startswith("default-src 'none'")
+        and "script-src 'sha256-" in policy
+    )
     assert not [a for _, attributes in page.elements for a in attributes if a == "src"]
     assert all((link["href"] or "").startswith("#") for link in page.all("a"))
     assert len(page.all("script")) == 2 and not page.all("link")
@@ -56,7 +68,10 @@ def test_a_page_is_accessible_to_screen_readers(hostile_page: str) -> None:
         for name in ("href", "aria-labelledby"):
             target = (attributes.get(name) or "").removeprefix("#")
             assert not target or target in ids
-    assert page.all("html")[0]["lang"] == "en" and len(page.all("main")) == len(page.all("header")) == 1
+    assert (
+        page.all("html")[0]["lang"] == "en"
+        and len(page.all("main")) == len(page.all("header")) == 1
+    )
     assert len(page.all("caption")) == len(page.all("table"))
     pictures = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
     drawn = [svg for svg in page.all("svg") if "aria-hidden" not in svg and "x" not in svg]
@@ -81,7 +96,9 @@ def test_the_best_shares_and_the_direction_of_differences_are_marked() -> None:
     ]  # fmt: skip
     intervals = ((0.1, 0.01, 0.2), (-0.1, -0.2, -0.01), (0.1, -0.1, 0.2), (None, None, None))
     signs = ("x", *(Difference(Estimate(*interval)) for interval in intervals))
-    [(_, [(_, cells)])] = blocks(Table("Paired differences", ("", "S", "ESR", "PC", "RR"), (signs,)))
+    [(_, [(_, cells)])] = blocks(
+        Table("Paired differences", ("", "S", "ESR", "PC", "RR"), (signs,))
+    )
     assert [(cell.kind, cell.value) for cell in cells] == [
         ("up", "\N{BLACK UP-POINTING TRIANGLE} +0.100"),
         ("down", "\N{BLACK DOWN-POINTING TRIANGLE} -0.100"),
@@ -92,15 +109,25 @@ def test_the_best_shares_and_the_direction_of_differences_are_marked() -> None:
 
 def test_the_chart_of_s_against_tokens_names_every_editor_and_its_names_do_not_overlap() -> None:
     many = ["IKE", *(f"DR-IKE (sigma .{i})" for i in range(10, 30))]
-    for editors in (["IKE", "DR-IKE"], ["Nearest (size of DR-IKE-Q)", "Nearest (k of DR-IKE)", "DR-IKE"], many):
+    for editors in (
+        ["IKE", "DR-IKE"],
+        ["Nearest (size of DR-IKE-Q)", "Nearest (k of DR-IKE)", "DR-IKE"],
+        many,
+    ):
         drawn = pareto(grouped([run_of(0, editors=editors)])[0])
         assert drawn is not None and drawn[0].count('class="best"') == 2, "a circle and its name"
-        named = re.findall(r'<svg x="100%"[^>]*><text[^>]* y="([^"]+)"[^>]*>([^<]+)</text>', drawn[0])
+        named = re.findall(
+            r'<svg x="100%"[^>]*><text[^>]* y="([^"]+)"[^>]*>([^<]+)</text>', drawn[0]
+        )
         lines = sorted(float(y) for y, _ in named)
-        assert sorted(name for _, name in named) == sorted(editors) and all(b - a > 12 for a, b in pairwise(lines))
+        assert sorted(name for _, name in named) == sorted(editors) and all(
+            b - a > 12 for a, b in pairwise(lines)
+        )
         assert all(-10 < y < 1.25 * 18 * max(15, len(editors)) for y in lines)
     [silent] = grouped([run_of(0, editors=["IKE", "DR-IKE"])])
-    outcomes = {name: [replace(o, prompt_tokens=None) for o in of] for name, of in silent.outcomes.items()}
+    outcomes = {
+        name: [replace(o, prompt_tokens=None) for o in of] for name, of in silent.outcomes.items()
+    }
     drawn = pareto(replace(silent, runs=(replace(silent.runs[0], outcomes=outcomes),)))  # type: ignore[arg-type]
     assert drawn is not None and drawn[1].startswith("S against retains per prompt")
     assert pareto(grouped([run_of(0, editors=["Unedited"])])[0]) is None
@@ -119,19 +146,27 @@ def test_the_case_viewer_holds_every_outcome(demo: Path) -> None:
     run = groups[0].runs[0]
     assert len(data["cases"]) == len(run.test)
     seen = {
-        (data["editors"][answers[i]], data["strings"][case_id], data["strings"][probes[4 * p + 1]], right == "1")
+        (
+            data["editors"][answers[i]],
+            data["strings"][case_id],
+            data["strings"][probes[4 * p + 1]],
+            right == "1",
+        )
         for _, _, case_id, probes, answers in data["cases"]
         for i in range(0, len(answers), 7)
         for p, right in enumerate(answers[i + 1])
     }
-    assert seen == {(o.editor, o.case_id, o.query, o.correct) for of in run.outcomes.values() for o in of}
+    assert seen == {
+        (o.editor, o.case_id, o.query, o.correct) for of in run.outcomes.values() for o in of
+    }
 
 
 def test_a_probe_that_was_not_judged_is_packed_as_neither_right_nor_wrong() -> None:
     run = run_of(0, cases=1, editors=["IKE"])
     judged = (True, False, None, True, None, False)
     outcomes = tuple(
-        replace(outcome, correct=right) for outcome, right in zip(run.outcomes["IKE"], judged, strict=True)
+        replace(outcome, correct=right)
+        for outcome, right in zip(run.outcomes["IKE"], judged, strict=True)
     )
     [[*_, answers]] = packed(grouped([replace(run, outcomes={"IKE": outcomes})]))["cases"]  # type: ignore[misc]
     assert answers[1] == "10-1-0"

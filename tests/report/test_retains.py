@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.edits import Aspect
-from drike.report.document import document
-from drike.report.groups import grouped
-from drike.report.tables import distribution_of
+from drike.edits.edit import Aspect
+from drike.research.report.document import document
+from drike.research.report.groups import grouped
+from drike.research.report.tables import distribution_of
 from drike.support.table import as_text
-from tests.worlds.outcomes import outcome
-from tests.worlds.reports import run_of
+from tests.fakes.outcomes import outcome
+from tests.fakes.reports import run_of
 
 
 def test_a_report_and_an_evaluation_give_the_same_mean_and_std_of_retains() -> None:
@@ -34,8 +34,12 @@ def test_the_retain_distribution_counts_every_edit_once(shots: list[int]) -> Non
     paraphrases = [replace(outcome, aspect=Aspect.PARAPHRASE) for outcome in outcomes]
     distribution = distribution_of([*outcomes, *paraphrases])
     assert sum(distribution.counts.values()) == len(shots)
-    assert sum(k * n for k, n in distribution.counts.items()) / len(shots) == pytest.approx(distribution.mean)
-    spread = sum(n * (k - distribution.mean) ** 2 for k, n in distribution.counts.items()) / len(shots)
+    assert sum(k * n for k, n in distribution.counts.items()) / len(shots) == pytest.approx(
+        distribution.mean
+    )
+    spread = sum(n * (k - distribution.mean) ** 2 for k, n in distribution.counts.items()) / len(
+        shots
+    )
     assert distribution.std == pytest.approx(spread**0.5)
     assert list(distribution.counts) == sorted(set(shots))
     with pytest.raises(ValueError, match="no outcome of a rewrite"):

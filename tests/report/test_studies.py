@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.studies import efficiency_table, verdict
-from drike.editors.selectors import Threshold
-from drike.evaluation.metrics import (
-    Estimate,
-)
-from drike.training.algorithm1 import Episode
+from drike.research.editors.selectors import Threshold
+from drike.research.evaluation.metrics import Estimate
+from drike.research.training.algorithm1 import Episode
 
 
-def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0) -> Episode:
+def episode(
+    epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0
+) -> Episode:
     return Episode(
         epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards,
         correct=tuple(r > 0 for r in rewards), loss=0.0,
@@ -28,7 +28,9 @@ def test_the_efficiency_table_compares_every_run_with_the_first() -> None:
     table = efficiency_table({"without": full, "with": cut})
     first, second = [dict(zip(table.header, row, strict=True)) for row in table.rows]
     assert first["tokens saved"] == first["s saved"] == "0.0 %"
-    assert (second["tokens saved"], second["s saved"]) == ("66.7 %", "29.8 %"), "the paper's own arithmetic"
+    assert (second["tokens saved"], second["s saved"]) == ("66.7 %", "29.8 %"), (
+        "the paper's own arithmetic"
+    )
     assert second["mean k"] == "1.00"
     unknown = efficiency_table({"a": [episode(1, (1,), tokens=None)], "b": cut})
     assert unknown.rows[0][3] == unknown.rows[0][5] == unknown.rows[1][5] == "n/a"
@@ -40,12 +42,17 @@ def test_verdicts_depend_on_the_sign_and_need_an_interval(value: float, half: fl
     mirrored = Estimate(-value, -value - half, -value + half)
     assert verdict(measured, "up") == verdict(mirrored, "down")
     assert verdict(measured, "same") == verdict(mirrored, "same")
-    assert {verdict(measured, "up"), verdict(measured, "down")} in ({"agrees", "does not"}, {"within noise"})
+    assert {verdict(measured, "up"), verdict(measured, "down")} in (
+        {"agrees", "does not"},
+        {"within noise"},
+    )
     assert verdict(Estimate(value), "up") == "n/a"
 
 
 def test_a_same_verdict_requires_the_interval_within_the_margin() -> None:
     assert verdict(Estimate(0.0, -0.04, 0.04), "same") == "agrees"
-    assert verdict(Estimate(0.03, 0.02, 0.04), "same") == "agrees", "a difference, but an immaterial one"
+    assert verdict(Estimate(0.03, 0.02, 0.04), "same") == "agrees", (
+        "a difference, but an immaterial one"
+    )
     assert verdict(Estimate(0.0, -0.2, 0.2), "same") == "within noise"
     assert verdict(Estimate(0.1, 0.02, 0.2), "same") == "does not"

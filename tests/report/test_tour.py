@@ -8,29 +8,39 @@ from pathlib import Path
 import pytest
 
 import drike
-from drike import datasets
-from drike.deployment.edited_model import EditedModel
 from drike.gates.by_name import Named
 from drike.models import load
-from drike.report.tour import QUESTIONS, TOURED, edits_of, html, recorded
-from tests.worlds.browsing import CHROMIUM, DRIVER, browser
-from tests.worlds.commands import run
+from drike.research import datasets
+from drike.research.edited_model import EditedModel
+from drike.research.report.tour import QUESTIONS, TOURED, edits_of, html, recorded
+from tests.fakes.browsing import CHROMIUM, DRIVER, browser
+from tests.fakes.commands import run
 
 NOTES = Path(__file__).parents[2] / "benchmarks" / "notes"
 
 
 def page() -> str:
     cases = edits_of(datasets.load("tinyfacts").cases)
-    edited = EditedModel(load("reader"), drike.FactPrompt(), [case.edit for case in cases], gate=Named())
+    edited = EditedModel(
+        load("reader"), drike.FactPrompt(), [case.edit for case in cases], gate=Named()
+    )
     return html(edited, cases[: len(TOURED)])
 
 
 def test_the_page_shows_every_question_with_its_prompt_and_loads_nothing() -> None:
     text = page()
-    assert all(f"{query} …" in text for query in QUESTIONS) and text.count("<pre>") == len(QUESTIONS)
+    assert all(f"{query} …" in text for query in QUESTIONS) and text.count("<pre>") == len(
+        QUESTIONS
+    )
     assert "102 edits are in force" in text and text.count("✗ missed") == 1  # the last name alone
-    assert "✗ needless" in text  # by names alone, another fact about the subject is taken for the edited one
-    assert "<script" not in text and not re.findall(r"(?:src|href)=\"(?!data:|#)", text) and text == page()
+    assert (
+        "✗ needless" in text
+    )  # by names alone, another fact about the subject is taken for the edited one
+    assert (
+        "<script" not in text
+        and not re.findall(r"(?:src|href)=\"(?!data:|#)", text)
+        and text == page()
+    )
 
 
 def test_the_recorded_figures_are_those_of_the_notes() -> None:
@@ -58,7 +68,11 @@ def test_the_gate_is_right_on_the_tour_but_for_the_question_that_it_is_said_to_m
     assert run("tour", "--no-open", "--out", str(tmp_path / "tour.html")) == 0
     assert "The tour is in" in capsys.readouterr().out
     text = (tmp_path / "tour.html").read_text("utf-8")
-    assert text.count("✗ missed") == 1 and "✗ needless" not in text and text.count("✓") == len(QUESTIONS) - 1
+    assert (
+        text.count("✗ missed") == 1
+        and "✗ needless" not in text
+        and text.count("✓") == len(QUESTIONS) - 1
+    )
     assert run("tour", "--no-open", "--out", str(tmp_path / "tour.pdf")) == 2
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.editors.selectors import Fraction, Threshold
-from drike.report.tables import by_epoch, epochs_table
+from drike.research.editors.selectors import Fraction, Threshold
+from drike.research.report.tables import by_epoch, epochs_table
+from drike.research.training.algorithm1 import Episode, EpisodeRecord
 from drike.support.records import read
 from drike.support.table import as_text
-from drike.training.algorithm1 import Episode, EpisodeRecord
-from tests.worlds.reports import run_of
+from tests.fakes.reports import run_of
 
 
 def test_epochs_sum_their_episodes() -> None:
@@ -23,10 +23,15 @@ def test_epochs_sum_their_episodes() -> None:
     assert [epoch.calls for epoch in epochs] == [12, 12]
     assert sum(e.seconds for e in epochs) == sum(episode.seconds for episode in run.episodes)
     assert epochs[-1].sigma == run.episodes[-1].sigma
-    assert by_epoch([replace(run.episodes[0], prompt_tokens=None), *run.episodes[1:]])[0].prompt_tokens is None
+    assert (
+        by_epoch([replace(run.episodes[0], prompt_tokens=None), *run.episodes[1:]])[0].prompt_tokens
+        is None
+    )
 
 
-def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0) -> Episode:
+def episode(
+    epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0
+) -> Episode:
     return Episode(
         epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards,
         correct=tuple(r > 0 for r in rewards), loss=0.0,
@@ -40,11 +45,15 @@ REWARDS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3).map(tuple)
 
 @given(st.lists(st.tuples(st.integers(1, 4), REWARDS), min_size=1, max_size=20))
 def test_epoch_summaries_add_up_to_the_whole_run(drawn: list[tuple[int, tuple[int, ...]]]) -> None:
-    episodes = [episode(epoch, rewards) for epoch, rewards in sorted(drawn, key=lambda pair: pair[0])]
+    episodes = [
+        episode(epoch, rewards) for epoch, rewards in sorted(drawn, key=lambda pair: pair[0])
+    ]
     epochs = by_epoch(episodes)
     assert [epoch.epoch for epoch in epochs] == sorted({epoch for epoch, _ in drawn})
     assert sum(epoch.episodes for epoch in epochs) == len(episodes)
-    assert sum(epoch.calls for epoch in epochs) == sum(epoch.mean_k * epoch.episodes for epoch in epochs)
+    assert sum(epoch.calls for epoch in epochs) == sum(
+        epoch.mean_k * epoch.episodes for epoch in epochs
+    )
     assert sum(epoch.calls for epoch in epochs) == sum(len(rewards) for _, rewards in drawn)
     assert sum(epoch.prompt_tokens or 0 for epoch in epochs) == 100 * len(episodes)
     assert sum(epoch.seconds for epoch in epochs) == pytest.approx(2.0 * len(episodes))
@@ -59,7 +68,16 @@ def test_an_epoch_takes_its_last_sigma_and_keeps_unknown_tokens_unknown() -> Non
     assert fixed.sigma is None and fixed.share == 0.5
     heading, row = epochs_table({"run": [fixed]}).rows
     assert heading == ("run",)
-    assert [as_text(cell) for cell in row] == ["1", "1.000", "+1.000", "1.00", "share 50%", "1", "100", "2.0"]
+    assert [as_text(cell) for cell in row] == [
+        "1",
+        "1.000",
+        "+1.000",
+        "1.00",
+        "share 50%",
+        "1",
+        "100",
+        "2.0",
+    ]
 
 
 def test_training_esr_is_measured_at_the_budgets_cut() -> None:

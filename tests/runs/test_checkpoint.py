@@ -11,31 +11,40 @@ from safetensors.torch import save as packed
 
 import drike
 from drike.cli import main
-from drike.datasets.dataset import SplitIds
-from drike.editors import catalog
-from drike.editors.pool import Pool
-from drike.editors.retriever import FORMS, Retriever
-from drike.editors.selectors import Budget, Fraction, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DrikeError
 from drike.gates.inventory import Relation
 from drike.prompts import PromptStyle
-from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
-from tests.worlds.small import CAPITALS
-from tests.worlds.suggestible import trained
+from drike.research.datasets.dataset import SplitIds
+from drike.research.editors import catalog
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import FORMS, Retriever
+from drike.research.editors.selectors import Budget, Fraction, Threshold
+from drike.research.runs import checkpoint
+from drike.research.runs.checkpoint import Checkpoint
+from tests.fakes.small import CAPITALS
+from tests.fakes.suggestible import trained
 
 ENCODER = HashingEncoder()
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("budget", [Threshold(0.07, 12, "algorithm1"), Fraction(0.5), Fraction(1.0, 4)])
+@pytest.mark.parametrize(
+    "budget", [Threshold(0.07, 12, "algorithm1"), Fraction(0.5), Fraction(1.0, 4)]
+)
 def test_a_loaded_checkpoint_equals_the_saved_one(tmp_path: Path, form, budget: Budget) -> None:  # type: ignore[no-untyped-def]
-    retriever, style = Retriever(ENCODER, form=form, seed=3), PromptStyle("ike", own_copy=False, retain="bare")
+    retriever, style = (
+        Retriever(ENCODER, form=form, seed=3),
+        PromptStyle("ike", own_copy=False, retain="bare"),
+    )
     retriever.trained_on = frozenset(case.edit.key for case in CAPITALS[:3])
     checkpoint.save(Checkpoint(retriever, budget, style, {"model": "m", "seed": 3}), tmp_path)
     loaded = checkpoint.load(tmp_path)
-    assert (loaded.budget, loaded.style, loaded.training) == (budget, style, {"model": "m", "seed": 3})
+    assert (loaded.budget, loaded.style, loaded.training) == (
+        budget,
+        style,
+        {"model": "m", "seed": 3},
+    )
     assert loaded.retriever.trained_on == retriever.trained_on
     [candidates] = Pool(CAPITALS, ENCODER).candidates([CAPITALS[0].edit])
     assert loaded.retriever.rank(candidates) == retriever.rank(candidates)
@@ -48,7 +57,11 @@ def test_a_policy_that_decides_for_each_query_is_saved_beside_the_retriever(tmp_
     checkpoint.save(saved, tmp_path)
     loaded = checkpoint.load(tmp_path).per_query
     assert loaded is not None
-    assert (loaded.gate, loaded.shown, loaded.trained_on) == (policy.gate, policy.shown, policy.trained_on)
+    assert (loaded.gate, loaded.shown, loaded.trained_on) == (
+        policy.gate,
+        policy.shown,
+        policy.trained_on,
+    )
     for case in CAPITALS[:5]:
         queries = [probe.query for probe in case.probes]
         assert loaded.choose(case.edits, queries) == policy.choose(case.edits, queries)
@@ -64,7 +77,9 @@ def test_a_policy_with_the_gate_of_another_encoder_is_refused(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("budget", [Threshold(), Fraction(0.5)])
-def test_equal_checkpoints_have_equal_bytes_and_different_ones_different_bytes(tmp_path: Path, budget: Budget) -> None:
+def test_equal_checkpoints_have_equal_bytes_and_different_ones_different_bytes(
+    tmp_path: Path, budget: Budget
+) -> None:
     for name, sigma in (("a", budget), ("b", budget), ("c", Fraction(0.25))):
         checkpoint.save(Checkpoint(Retriever(ENCODER, seed=1), sigma), tmp_path / name)
     a, b, c = ((tmp_path / name / checkpoint.FILE).read_bytes() for name in "abc")
@@ -97,7 +112,9 @@ def test_the_policy_is_a_distribution_and_only_its_head_is_trained(form) -> None
     assert all(weight.grad is not None for weight in retriever.head.parameters())
 
 
-def resave(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object]) -> None:
+def resave(
+    folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object]
+) -> None:
     """Change the JSON object and tensors of a checkpoint, and update its checksum."""
     content = (folder / checkpoint.FILE).read_bytes()
     described, tensors = checkpoint._verified(content), unpacked(content)
@@ -155,10 +172,16 @@ def test_a_checkpoint_without_its_hash_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_largest_weights_that_are_read_rank_every_pool_with_finite_numbers(tmp_path: Path, form, seed: int) -> None:  # type: ignore[no-untyped-def]
+def test_the_largest_weights_that_are_read_rank_every_pool_with_finite_numbers(
+    tmp_path: Path, form, seed: int
+) -> None:  # type: ignore[no-untyped-def]
     retriever, signs = Retriever(ENCODER, form=form), torch.Generator().manual_seed(seed)
     for weight in retriever.head.parameters():
-        sign = torch.randint(0, 2, weight.shape, generator=signs) * 2.0 - 1 if seed else torch.ones(weight.shape)
+        sign = (
+            torch.randint(0, 2, weight.shape, generator=signs) * 2.0 - 1
+            if seed
+            else torch.ones(weight.shape)
+        )
         weight.data = sign * checkpoint._LARGEST_WEIGHT
     checkpoint.save(Checkpoint(retriever, Threshold()), tmp_path)
     loaded = checkpoint.load(tmp_path)

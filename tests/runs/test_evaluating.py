@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import drike
-from drike.deployment.edited_model import SimulatedStores
-from drike.editors.catalog import FactPrompt, Unedited
 from drike.errors import UsageError
-from drike.evaluation.judge import GENERATE, GREEDY
 from drike.gates.by_name import Named
-from drike.runs.evaluating import (
+from drike.research.edited_model import SimulatedStores
+from drike.research.editors.catalog import FactPrompt, Unedited
+from drike.research.evaluation.judge import GENERATE, GREEDY
+from drike.research.runs.evaluating import (
     CaseEvaluated,
     DeployedEvaluation,
     Deployment,
@@ -23,8 +23,15 @@ from drike.runs.evaluating import (
     run_deployed,
     run_evaluation,
 )
-from drike.runs.run import DEPLOYED, GATE, PhaseStarted, Prepared, outcomes_path, read_outcomes
-from tests.worlds.setups import small_setup
+from drike.research.runs.run import (
+    DEPLOYED,
+    GATE,
+    PhaseStarted,
+    Prepared,
+    outcomes_path,
+    read_outcomes,
+)
+from tests.fakes.setups import small_setup
 
 EDITORS = (Unedited(), FactPrompt())
 
@@ -40,21 +47,30 @@ def test_every_case_is_saved_before_it_is_yielded(tmp_path: Path) -> None:
             assert sum(len(read_outcomes(path)) for path in files) == saved
     of_editor = [PhaseStarted, *[CaseEvaluated] * 3]
     assert [type(event) for event in events] == [Prepared, *of_editor, *of_editor, Evaluation]
-    assert set(json.loads((tmp_path / "summary.json").read_text("utf-8"))) == {"Unedited", "FactPrompt"}
+    assert set(json.loads((tmp_path / "summary.json").read_text("utf-8"))) == {
+        "Unedited",
+        "FactPrompt",
+    }
 
 
 def test_an_evaluation_that_is_closed_goes_on_where_it_was(tmp_path: Path) -> None:
     begun = run_evaluation(tmp_path, small_setup(train=0), drike.load_model("reader"), EDITORS)
     list(islice(begun, 1 + 1 + 2))
     begun.close()
-    events = list(run_evaluation(tmp_path, small_setup(train=0), drike.load_model("reader"), EDITORS))
+    events = list(
+        run_evaluation(tmp_path, small_setup(train=0), drike.load_model("reader"), EDITORS)
+    )
     assert isinstance(events[0], Prepared) and events[0].recovered == 2
     assert sum(isinstance(event, CaseEvaluated) for event in events) == 4
     done = events[-1]
-    assert isinstance(done, Evaluation) and all(len(done.outcomes[editor.name]) for editor in EDITORS)
+    assert isinstance(done, Evaluation) and all(
+        len(done.outcomes[editor.name]) for editor in EDITORS
+    )
 
 
-def test_right_answers_longer_than_what_is_written_are_noted_where_answers_are_written(tmp_path: Path) -> None:
+def test_right_answers_longer_than_what_is_written_are_noted_where_answers_are_written(
+    tmp_path: Path,
+) -> None:
     setup, long = small_setup(train=0), " ".join(["word"] * 17)
     first, *others = setup.split.test
     [probe, *further] = first.probes
@@ -65,25 +81,40 @@ def test_right_answers_longer_than_what_is_written_are_noted_where_answers_are_w
         prepared = next(run_evaluation(tmp_path, setup, model, EDITORS, rule=rule))
         assert isinstance(prepared, Prepared)
         assert (
-            any(note.startswith("1 probes have right answers of more than 16 words") for note in prepared.notes)
+            any(
+                note.startswith("1 probes have right answers of more than 16 words")
+                for note in prepared.notes
+            )
             is noted
         )
 
 
 def test_an_evaluation_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no edit to test on"):
-        list(run_evaluation(tmp_path, small_setup(train=0, test=0), drike.load_model("reader"), EDITORS))
+        list(
+            run_evaluation(
+                tmp_path, small_setup(train=0, test=0), drike.load_model("reader"), EDITORS
+            )
+        )
 
 
 def test_a_deployed_evaluation_saves_outcomes_and_the_decisions_of_the_gate(tmp_path: Path) -> None:
-    stores = SimulatedStores([edit for case in small_setup(train=0).split.test for edit in case.edits])
-    deployment, model = Deployment(Named(), stores, ["Who wrote Hamlet?"]), drike.load_model("reader")
+    stores = SimulatedStores(
+        [edit for case in small_setup(train=0).split.test for edit in case.edits]
+    )
+    deployment, model = (
+        Deployment(Named(), stores, ["Who wrote Hamlet?"]),
+        drike.load_model("reader"),
+    )
     assert (deployment.size, deployment.name) == (3, "Named")
     cases = small_setup(train=0).split.test
     *_, done = run_deployed(tmp_path, deployment, model, EDITORS, cases, rule=GREEDY)
     assert isinstance(done, DeployedEvaluation)
     for editor in EDITORS:
-        assert read_outcomes(outcomes_path(tmp_path, editor.name, DEPLOYED)) == done.outcomes[editor.name]
+        assert (
+            read_outcomes(outcomes_path(tmp_path, editor.name, DEPLOYED))
+            == done.outcomes[editor.name]
+        )
     assert len((tmp_path / DEPLOYED / GATE).read_text("utf-8").splitlines()) == len(done.decisions)
     again = list(run_deployed(tmp_path, deployment, model, EDITORS, cases, rule=GREEDY))
     assert not any(isinstance(event, CaseEvaluated) for event in again)

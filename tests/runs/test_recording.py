@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.catalog import FactPrompt
 from drike.errors import ModelError, RunError
-from drike.evaluation.judge import GREEDY
 from drike.models.protocols import Usage
-from drike.runs.evaluating import evaluate_rest
-from drike.runs.run import add_usage, read_usage
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS
+from drike.research.editors.catalog import FactPrompt
+from drike.research.evaluation.judge import GREEDY
+from drike.research.runs.evaluating import evaluate_rest
+from drike.research.runs.run import add_usage, read_usage
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS
 
 
 def test_a_usage_file_damaged_meanwhile_does_not_hide_why_a_run_ended(tmp_path: Path) -> None:
@@ -24,8 +24,14 @@ def test_a_usage_file_damaged_meanwhile_does_not_hide_why_a_run_ended(tmp_path: 
         raise ModelError("the server is gone")
 
     with pytest.raises(ModelError, match="the server is gone"):
-        list(evaluate_rest(tmp_path, FactPrompt(), ScriptedModel(fail), CAPITALS[:2], [], rule=GREEDY))
+        list(
+            evaluate_rest(
+                tmp_path, FactPrompt(), ScriptedModel(fail), CAPITALS[:2], [], rule=GREEDY
+            )
+        )
     assert read_usage(tmp_path)["probe"] == Usage(requests=2)
     (tmp_path / "usage.json").write_text("{", "utf-8")
     with pytest.raises(RunError, match=r"usage\.json is damaged"):
-        list(evaluate_rest(tmp_path, FactPrompt(), ScriptedModel(str), CAPITALS[:2], [], rule=GREEDY))
+        list(
+            evaluate_rest(tmp_path, FactPrompt(), ScriptedModel(str), CAPITALS[:2], [], rule=GREEDY)
+        )

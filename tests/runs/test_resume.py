@@ -16,16 +16,24 @@ from hypothesis import strategies as st
 
 from benchmarks.lib.draws import sampled
 from benchmarks.lib.feedback import disturbed
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, RankAndCut, Threshold
 from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
-from drike.runs.run import append, keep_lines, read_lines
-from drike.training.algorithm1 import Episode, EpisodeRecord, in_blocks, replayed, rewrite_reward, top, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, RankAndCut, Threshold
+from drike.research.runs.run import append, keep_lines, read_lines
+from drike.research.training.algorithm1 import (
+    Episode,
+    EpisodeRecord,
+    in_blocks,
+    replayed,
+    rewrite_reward,
+    top,
+    train,
+)
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import CAPITALS, follows_the_fact
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[6:], ENCODER)
@@ -43,7 +51,9 @@ def moody(prompt: str) -> str:
     return follows_the_fact(prompt) if len(prompt) % 3 else "?"
 
 
-def run(name: str, past: Sequence[EpisodeRecord]) -> tuple[list[Episode], list[torch.Tensor], Budget, int]:
+def run(
+    name: str, past: Sequence[EpisodeRecord]
+) -> tuple[list[Episode], list[torch.Tensor], Budget, int]:
     """Return episodes without their seconds, the head, the budget, and the number of prompts sent."""
     budget, selection, (delay, noise), block = SETTINGS[name]
     model, retriever = ScriptedModel(moody), Retriever(ENCODER, seed=1)
@@ -57,7 +67,12 @@ def run(name: str, past: Sequence[EpisodeRecord]) -> tuple[list[Episode], list[t
         )
     )  # fmt: skip
     head = [weight.detach().clone() for weight in retriever.head.parameters()]
-    return [replace(episode, seconds=0.0) for episode in episodes], head, episodes[-1].budget, len(model.prompts)
+    return (
+        [replace(episode, seconds=0.0) for episode in episodes],
+        head,
+        episodes[-1].budget,
+        len(model.prompts),
+    )
 
 
 @cache
@@ -70,7 +85,9 @@ def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
     whole, head, budget, asked = run(name, [])
     for done in (1, 5, 6, 11, 17, 18):
         again, other, after, paid = run(name, whole[:done])
-        assert [replace(e, budget=Threshold()) for e in again] == [replace(e, budget=Threshold()) for e in whole]
+        assert [replace(e, budget=Threshold()) for e in again] == [
+            replace(e, budget=Threshold()) for e in whole
+        ]
         assert all(torch.equal(a, b) for a, b in zip(head, other, strict=True))
         if isinstance(budget, Threshold):
             assert after == budget
@@ -108,7 +125,13 @@ def test_a_record_file_cut_anywhere_gives_its_complete_episodes(
 
 
 @pytest.mark.parametrize(
-    "line", ["{}", "[]", "nonsense", '{"case_id": "1", "order": [0, 0], "rewards": [1], "prompt_tokens": 1}']
+    "line",
+    [
+        "{}",
+        "[]",
+        "nonsense",
+        '{"case_id": "1", "order": [0, 0], "rewards": [1], "prompt_tokens": 1}',
+    ],
 )
 def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, line: str) -> None:
     path = tmp_path / "episodes.jsonl"

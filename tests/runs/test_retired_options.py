@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from drike.support.files import with_checksum
+from tests.fakes.commands import run
 from tests.golden.compare import DATA
-from tests.worlds.commands import run
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,8 @@ def test_such_a_run_is_evaluated_and_reported_but_its_training_is_not_resumed(
     capsys.readouterr()
     assert run("train", "--resume", str(trained)) == 1
     complaint = " ".join(capsys.readouterr().err.split())
-    assert "cannot be resumed" in complaint and f"{named}" in complaint and "start a new run" in complaint
+    assert (
+        "cannot be resumed" in complaint
+        and f"{named}" in complaint
+        and "start a new run" in complaint
+    )

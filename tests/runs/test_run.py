@@ -10,23 +10,39 @@ from pathlib import Path
 import pytest
 
 from drike.errors import RunError
-from drike.runs.run import Run, append, keep_lines
+from drike.research.runs.run import Run, append, keep_lines
 from drike.support.files import write_text
-from tests.worlds.commands import run
+from tests.fakes.commands import run
 
-SMALL = ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1")
+SMALL = (
+    "--model",
+    "reader",
+    "--encoder",
+    "hashing",
+    "--edits",
+    "4",
+    "--test",
+    "2",
+    "--epochs",
+    "1",
+)
 Said = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("name", ["episodes.jsonl", "outcomes/ike.jsonl", "summary.json"])
-@pytest.mark.parametrize("command", [("train", *SMALL), ("evaluate", *SMALL[:4], "--test", "1"), ("demo", *SMALL)])
+@pytest.mark.parametrize(
+    "command", [("train", *SMALL), ("evaluate", *SMALL[:4], "--test", "1"), ("demo", *SMALL)]
+)
 def test_results_without_their_run_json_are_neither_used_nor_added_to(
     name: str, command: tuple[str, ...], tmp_path: Path, capfd: Said
 ) -> None:
     old = tmp_path / "run" / name
     write_text(old, "{}\n")
     assert run(*command, "--out", str(tmp_path / "run")) == 1
-    assert f"{tmp_path / 'run'} holds results of a run whose run.json is gone: choose" in capfd.readouterr().err
+    assert (
+        f"{tmp_path / 'run'} holds results of a run whose run.json is gone: choose"
+        in capfd.readouterr().err
+    )
     assert [path for path in (tmp_path / "run").rglob("*") if path.is_file()] == [old]
     assert old.read_text("utf-8") == "{}\n"
 
@@ -37,12 +53,16 @@ def test_an_empty_argument_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("train", *SMALL, *arguments) == 2
-    assert "an argument is empty: give it a value, or leave its option out" in capfd.readouterr().err
+    assert (
+        "an argument is empty: give it a value, or leave its option out" in capfd.readouterr().err
+    )
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_link_in_place_of_a_file_of_a_run_is_not_followed(exists: bool, tmp_path: Path, capfd: Said) -> None:
+def test_a_link_in_place_of_a_file_of_a_run_is_not_followed(
+    exists: bool, tmp_path: Path, capfd: Said
+) -> None:
     other, folder = tmp_path / "other.jsonl", tmp_path / "run"
     if exists:
         other.write_text("{}\n", "utf-8")
@@ -56,10 +76,14 @@ def test_a_link_in_place_of_a_file_of_a_run_is_not_followed(exists: bool, tmp_pa
     capfd.readouterr()
     assert run("train", "--resume", str(folder)) == 1
     assert "episodes.jsonl" in capfd.readouterr().err
-    assert path.is_symlink() and (other.read_text("utf-8") == "{}\n" if exists else not other.exists())
+    assert path.is_symlink() and (
+        other.read_text("utf-8") == "{}\n" if exists else not other.exists()
+    )
 
 
-@pytest.mark.parametrize("write", [lambda path: append(path, [{}]), lambda path: write_text(path, "{}")])
+@pytest.mark.parametrize(
+    "write", [lambda path: append(path, [{}]), lambda path: write_text(path, "{}")]
+)
 def test_the_error_of_a_full_disk_names_the_file(
     write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,14 +112,20 @@ def test_the_sentence_about_a_full_disk_names_the_file(
     assert f"No space left on device ({tmp_path / 'run' / 'episodes.jsonl'}): make room" in said
 
 
-def test_a_run_json_that_cannot_be_read_is_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_json_that_cannot_be_read_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for folder in (tmp_path, tmp_path / "none", Path(__file__)):
-        with pytest.raises(RunError, match=r"is not a run, as it holds no run\.json: give a folder"):
+        with pytest.raises(
+            RunError, match=r"is not a run, as it holds no run\.json: give a folder"
+        ):
             Run.open(folder)
 
     def refuse(path: Path) -> bytes:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(RunError, match=r"run\.json cannot be read \(Permission denied\): check its permissions"):
+    with pytest.raises(
+        RunError, match=r"run\.json cannot be read \(Permission denied\): check its permissions"
+    ):
         Run.open(tmp_path)

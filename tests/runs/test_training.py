@@ -10,16 +10,22 @@ from pathlib import Path
 import pytest
 
 import drike
-from drike.editors.catalog import InContextEditor
-from drike.editors.selectors import RankAndCut
 from drike.errors import UsageError
-from drike.evaluation.evaluate import CaseAnswers
-from drike.runs import checkpoint
-from drike.runs.run import PhaseStarted, Prepared, read_lines
-from drike.runs.training import Method, new_editor, recovered_episodes, run_query_policy, run_training
-from drike.training.algorithm1 import Episode, EpisodeRecord
-from drike.training.s_objective import Expected
-from tests.worlds.setups import ENCODER, small_setup
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.selectors import RankAndCut
+from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.runs import checkpoint
+from drike.research.runs.run import PhaseStarted, Prepared, read_lines
+from drike.research.runs.training import (
+    Method,
+    new_editor,
+    recovered_episodes,
+    run_query_policy,
+    run_training,
+)
+from drike.research.training.algorithm1 import Episode, EpisodeRecord
+from drike.research.training.s_objective import Expected
+from tests.fakes.setups import ENCODER, small_setup
 
 METHOD = Method(epochs=2, policy_encoder="hashing")
 
@@ -39,7 +45,9 @@ def test_every_episode_is_saved_before_it_is_yielded(tmp_path: Path) -> None:
     for event in events(tmp_path, editor()):
         seen.append(event)
         episodes = [known for known in seen if isinstance(known, Episode)]
-        assert len(read_lines(tmp_path / "episodes.jsonl", EpisodeRecord, "train again")) == len(episodes)
+        assert len(read_lines(tmp_path / "episodes.jsonl", EpisodeRecord, "train again")) == len(
+            episodes
+        )
     assert [type(event) for event in seen[:2]] == [Prepared, PhaseStarted]
     assert [episode.epoch for episode in episodes] == [1] * 4 + [2] * 4
     assert checkpoint.load(tmp_path).training["episodes"] == 8
@@ -63,7 +71,11 @@ def test_the_policy_per_query_is_trained_from_the_answers_in_the_folder(tmp_path
     list(events(tmp_path, trained))
     first = list(run_query_policy(tmp_path, small_setup(), model, trained, METHOD))
     assert [type(event) for event in first] == [PhaseStarted, *[CaseAnswers] * 4, Expected]
-    again = list(run_query_policy(tmp_path, small_setup(), drike.CustomModel("silent", lambda *_: []), trained, METHOD))
+    again = list(
+        run_query_policy(
+            tmp_path, small_setup(), drike.CustomModel("silent", lambda *_: []), trained, METHOD
+        )
+    )
     assert [type(event) for event in again] == [PhaseStarted, Expected]
     assert again[0] == PhaseStarted("asking", 4, 4)
     assert again[-1].score == first[-1].score  # type: ignore[union-attr]
@@ -73,7 +85,11 @@ def test_the_policy_per_query_is_trained_from_the_answers_in_the_folder(tmp_path
 def test_training_on_nothing_is_refused(tmp_path: Path) -> None:
     empty = small_setup(train=0)
     with pytest.raises(UsageError, match="no edit to train on"):
-        next(run_training(tmp_path, empty, drike.load_model("reader"), editor(), METHOD, described={}))
+        next(
+            run_training(
+                tmp_path, empty, drike.load_model("reader"), editor(), METHOD, described={}
+            )
+        )
 
 
 def test_a_rule_that_compares_is_refused_without_old_objects(tmp_path: Path) -> None:
@@ -83,9 +99,15 @@ def test_a_rule_that_compares_is_refused_without_old_objects(tmp_path: Path) -> 
     setup = replace(setup, split=replace(setup.split, train=(without, *others)))
     model = drike.CustomModel("silent", lambda *_: pytest.fail("the model was asked"))
     method = replace(METHOD, judge="likelihood")
-    with pytest.raises(UsageError, match=r"unknown for 1 of the edits: .* train by greedy or generate"):
+    with pytest.raises(
+        UsageError, match=r"unknown for 1 of the edits: .* train by greedy or generate"
+    ):
         next(run_training(tmp_path, setup, model, editor(), method, described={}))
 
 
 def test_the_former_name_of_an_objective_means_the_same() -> None:
-    assert [Method(objective=name).is_per_query for name in ("paper", "s", "balanced")] == [False, True, True]  # type: ignore[arg-type]
+    assert [Method(objective=name).is_per_query for name in ("paper", "s", "balanced")] == [
+        False,
+        True,
+        True,
+    ]  # type: ignore[arg-type]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from drike.edits.record import stamp
 from drike.stores.log import EditStore
-from drike.stores.records import stamp
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.stores import NOON, Opener
+from tests.fakes.stores import NOON, Opener
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

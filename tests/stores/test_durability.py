@@ -10,15 +10,27 @@ from typing import Any
 
 import pytest
 
-from tests.worlds import databases
-from tests.worlds.tally import Tally
+from tests.fakes import databases
+from tests.fakes.tally import Tally
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="writers are forks, with limits as Linux sets them")
+linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="writers are forks, with limits as Linux sets them"
+)
 
 
 def run_series(how: str, times: int, seed: int = 0, *options: str) -> dict[str, Any]:
     """Run a series in a process of its own, which has no threads and may fork."""
-    command = [sys.executable, "-m", "tests.hostile.storing", how, "--times", str(times), "--seed", str(seed), *options]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.hostile.storing",
+        how,
+        "--times",
+        str(times),
+        "--seed",
+        str(seed),
+        *options,
+    ]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=root)
     assert done.stdout, done.stderr
@@ -48,15 +60,21 @@ def test_a_server_keeps_acknowledged_changes_and_nothing_of_others(how: str) -> 
 
 @linux
 @pytest.mark.reliability
-@pytest.mark.parametrize("options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])])
-def test_a_thousand_killed_writers_lose_no_acknowledged_change(options: tuple[str, ...], tally: Tally) -> None:
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])]
+)
+def test_a_thousand_killed_writers_lose_no_acknowledged_change(
+    options: tuple[str, ...], tally: Tally
+) -> None:
     tally("killed writers of a store", 1000)
     assert run_series("kill", 1000, 1, *options)["in_a_change"] > 300
 
 
 @linux
 @pytest.mark.reliability
-@pytest.mark.parametrize("options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])]
+)
 def test_fifty_pairs_of_writers_lose_nothing_and_never_contradict_each_other(
     options: tuple[str, ...], tally: Tally
 ) -> None:
@@ -66,8 +84,12 @@ def test_fifty_pairs_of_writers_lose_nothing_and_never_contradict_each_other(
 
 @linux
 @pytest.mark.reliability
-@pytest.mark.parametrize("options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])])
-def test_fifty_pairs_of_people_put_nothing_unapproved_in_use(options: tuple[str, ...], tally: Tally) -> None:
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])]
+)
+def test_fifty_pairs_of_people_put_nothing_unapproved_in_use(
+    options: tuple[str, ...], tally: Tally
+) -> None:
     tally("pairs of writers that approve each other's edits", 50)
     run_series("move", 50, 1, *options)
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from drike.edits.record import EditRecord, RecordError, Status, moment
 from drike.stores import log, moves
 from drike.stores.finding import Search, difference, find
 from drike.stores.log import EditStore, snapshot, snapshot_at
-from drike.stores.records import EditRecord, RecordError, Status, moment
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Perú",), owner="Ann")
 PARTS = EditRecord("C++", "The author of C++ is", "São Paulo")
@@ -28,15 +28,25 @@ def test_edits_are_found_by_words_status_owner_and_subject(store: EditStore) -> 
     moves.change(store, 1, {"target_new": "Bergen"}, propose=True)
     assert ids(store) == [2, 1] and ids(store, status="all") == [3, 2, 1]
     assert ids(store, text="CAPITAL oslo") == [1] and ids(store, text="capit") == []
-    assert ids(store, text="sao") == [2] and ids(store, text="c++") == [2] and ids(store, text="2") == [2]
-    assert ids(store, status="shadow") == [2] and ids(store, owner="ann") == [1] and ids(store, subject="peru") == [1]
+    assert (
+        ids(store, text="sao") == [2]
+        and ids(store, text="c++") == [2]
+        and ids(store, text="2") == [2]
+    )
+    assert (
+        ids(store, status="shadow") == [2]
+        and ids(store, owner="ann") == [1]
+        and ids(store, subject="peru") == [1]
+    )
     [proposal] = find(snapshot(store), Search("bergen", "proposed"))
     assert proposal.record.target_new == "Bergen"
     with pytest.raises(RecordError, match="no status 'gone': it is all, draft"):
         Search(status="gone")
 
 
-def test_what_was_in_force_and_what_changed(store: EditStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_in_force_and_what_changed(
+    store: EditStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     days = iter(range(9))
     monkeypatch.setattr(type(store), "_now", lambda self: f"2026-01-{next(days) + 1:02}T00:00:00Z")
@@ -44,7 +54,9 @@ def test_what_was_in_force_and_what_changed(store: EditStore, monkeypatch: pytes
     store.put(PARTS)
     moves.change(store, 1, {"target_new": "Bergen"}, author="ann")
     log.retire(store, 2)
-    assert [edit.record.target_new for edit in snapshot_at(store, begin).in_force(begin)] == ["Oslo"]
+    assert [edit.record.target_new for edit in snapshot_at(store, begin).in_force(begin)] == [
+        "Oslo"
+    ]
     states = [snapshot_at(store, begin + timedelta(days=day)) for day in range(4)]
     assert not difference(states[1], states[1])
     [changed, retired] = difference(states[1], states[3])

@@ -11,23 +11,29 @@ from typing import Any
 
 import pytest
 
-from drike.datasets.rows import Row
+from drike.edits.record import EditRecord, Status, to_json
 from drike.errors import DataError
+from drike.research.datasets.published_edits import PublishedForms
 from drike.stores.log import EditStore, require_approvals, snapshot
 from drike.stores.moves import approve
 from drike.stores.portable import edits_of, import_edits, scan, write_refused
-from drike.stores.records import EditRecord, Status, to_json
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.stores import PERU, Opener
+from drike.support.rows import Row
+from tests.fakes.stores import PERU, Opener
 
 
-def imported(store: EditStore, path: Path, text: str, **options: Any) -> tuple[int, int, tuple[str, ...]]:
+def imported(
+    store: EditStore, path: Path, text: str, **options: Any
+) -> tuple[int, int, tuple[str, ...]]:
     path.write_text(text, "utf-8")
-    done = import_edits(store, edits_of(scan(path)[0]), **options)
+    rows = edits_of(scan(path)[0], published=PublishedForms())
+    done = import_edits(store, rows, **options)
     return len(done.added), done.repeated, done.refused
 
 
-def test_a_csv_file_is_imported_and_every_refused_row_is_named(store: EditStore, tmp_path: Path) -> None:
+def test_a_csv_file_is_imported_and_every_refused_row_is_named(
+    store: EditStore, tmp_path: Path
+) -> None:
     path = tmp_path / "facts.csv"
     text = (
         "\ufeffsubject,query,target_new,aliases,priority,status\r\n"
@@ -50,7 +56,11 @@ def test_a_csv_file_is_imported_and_every_refused_row_is_named(store: EditStore,
         "row 7 has 8 fields and the header 6; put",
     ]
     peru, cuba = (one.record for one in store.changes())
-    assert (peru.target_new, peru.aliases, peru.priority) == ("Oslo, of all places", ("Perú", "Republic of Peru"), 3)
+    assert (peru.target_new, peru.aliases, peru.priority) == (
+        "Oslo, of all places",
+        ("Perú", "Republic of Peru"),
+        3,
+    )
     assert (peru.author, cuba.status) == ("me", Status.DRAFT)
     assert imported(store, path, text)[:2] == (0, 2), "neither is added again"
 
@@ -71,7 +81,11 @@ def test_a_csv_file_is_imported_and_every_refused_row_is_named(store: EditStore,
 def test_a_row_is_stored_already_only_if_the_edit_says_all_that_it_says(
     store: EditStore, tmp_path: Path, fields: dict[str, object], lacks: str
 ) -> None:
-    more = {"aliases": ("Perú",), "negatives": ("Is Peru warm?",), "paraphrases": ("Peru is ruled from",)}
+    more = {
+        "aliases": ("Perú",),
+        "negatives": ("Is Peru warm?",),
+        "paraphrases": ("Peru is ruled from",),
+    }
     store.put(replace(PERU, **more, relation="capital", valid_to="2030-01-01", priority=1))
     row = {"subject": "Peru", "query": QUERY, "target_new": OBJECT, "relation": "capital", **fields}
     counts = imported(store, tmp_path / "a.jsonl", json.dumps(row))
@@ -92,17 +106,33 @@ def test_a_row_is_stored_already_only_if_the_edit_says_all_that_it_says(
             r"row 2 has an unknown field 'answer'; the columns of own facts are prompt .or query. and target_new",
         ),
         ("a.csv", "subject;query;target_new\n", r"holds no rows"),
-        ("a.csv", "subject,query\nPeru,x\n", r"row 2 has no field 'target_new'; the columns of own facts are"),
-        ("a.csv", "prompt,target_new\nx,y\n", r"row 2 has no field 'subject'; the columns of own facts are"),
+        (
+            "a.csv",
+            "subject,query\nPeru,x\n",
+            r"row 2 has no field 'target_new'; the columns of own facts are",
+        ),
+        (
+            "a.csv",
+            "prompt,target_new\nx,y\n",
+            r"row 2 has no field 'subject'; the columns of own facts are",
+        ),
         ("a.csv", "subject,query,query,target_new\nx,y,z,w", r"has the column 'query' twice"),
-        ("a.csv", "subject,query,prompt,target_new\nx,y,z,w", r"has query and prompt, which mean the same"),
+        (
+            "a.csv",
+            "subject,query,prompt,target_new\nx,y,z,w",
+            r"has query and prompt, which mean the same",
+        ),
         ("a.csv", "", r"a.csv is empty"),
         (
             "a.csv",
             'subject,query,target_new\n"Peru,x,y\n',
             r"row 2 is not valid CSV \(unexpected end of data\); correct its quotes",
         ),
-        ("a.jsonl", '{"edit": "x", "questions": []}\n', r"has an unknown field 'edit'; the columns"),
+        (
+            "a.jsonl",
+            '{"edit": "x", "questions": []}\n',
+            r"has an unknown field 'edit'; the columns",
+        ),
         ("a.json", "[1", r"is not valid JSON"),
     ],
 )
@@ -114,7 +144,9 @@ def test_a_file_without_the_right_columns_is_refused_in_a_sentence_that_names_th
     assert store.changes() == []
 
 
-def test_json_lines_are_imported_and_a_broken_line_is_refused(store: EditStore, tmp_path: Path) -> None:
+def test_json_lines_are_imported_and_a_broken_line_is_refused(
+    store: EditStore, tmp_path: Path
+) -> None:
     good = '{"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo"}'
     lines = [good, "{", "[1]", '{"subject": "x"}', '{"query": "x", "query": "y"}', "[" * 99_999]
     added, _, refused = imported(store, tmp_path / "facts.jsonl", "\n".join(lines))
@@ -133,7 +165,12 @@ def test_json_lines_are_imported_and_a_broken_line_is_refused(store: EditStore, 
 def counterfact(number: int, target: str) -> dict[str, Any]:
     rewrite = {"prompt": "The river of {} is", "subject": f"Town {number}", "relation_id": "P1",
                "target_new": {"str": target}, "target_true": {"str": "Po"}}  # fmt: skip
-    return {"case_id": number, "requested_rewrite": rewrite, "paraphrase_prompts": ["x"], "neighborhood_prompts": []}
+    return {
+        "case_id": number,
+        "requested_rewrite": rewrite,
+        "paraphrase_prompts": ["x"],
+        "neighborhood_prompts": [],
+    }
 
 
 def test_counterfact_rows_give_edits_without_their_probes(store: EditStore, tmp_path: Path) -> None:
@@ -142,14 +179,22 @@ def test_counterfact_rows_give_edits_without_their_probes(store: EditStore, tmp_
     assert (added, len(refused)) == (1, 2)
     assert "row 1 (case_id 2): target_new is blank" in refused[0]
     [stored] = store.changes()
-    assert (stored.record.relation, stored.record.target_true, stored.record.paraphrases) == ("P1", "Po", ())
+    assert (stored.record.relation, stored.record.target_true, stored.record.paraphrases) == (
+        "P1",
+        "Po",
+        (),
+    )
     assert stored.record.source == f"{tmp_path / 'cf.json'}, row 0 (case_id 1)"
-    superseding = import_edits(store, edits_of(scan(tmp_path / "cf.json")[0]), supersede=True)
+    superseding = import_edits(
+        store, edits_of(scan(tmp_path / "cf.json")[0], published=PublishedForms()), supersede=True
+    )
     assert superseding.added[-1].record.target_new == "Rhine"
 
 
 @pytest.mark.reliability
-def test_a_file_of_counterfacts_size_is_imported_within_a_minute(store: EditStore, tmp_path: Path) -> None:
+def test_a_file_of_counterfacts_size_is_imported_within_a_minute(
+    store: EditStore, tmp_path: Path
+) -> None:
     rows = [counterfact(number, f"River {number % 97}") for number in range(21_919)]
     began = time.process_time(), time.perf_counter()
     assert imported(store, tmp_path / "cf.json", json.dumps(rows)) == (len(rows), 0, ())
@@ -166,9 +211,17 @@ def test_a_file_of_counterfacts_size_is_imported_within_a_minute(store: EditStor
 
 
 def test_what_is_exported_can_be_imported(store: EditStore, opener: Opener, tmp_path: Path) -> None:
-    store.put(replace(PERU, aliases=("Perú|x",), source="a,b\u2028", priority=1, valid_to="2027-01-01"))
     store.put(
-        EditRecord("Chile", "The capital of Chile is", "Łódź", status=Status.SHADOW, negatives=("Chile borders",))
+        replace(PERU, aliases=("Perú|x",), source="a,b\u2028", priority=1, valid_to="2027-01-01")
+    )
+    store.put(
+        EditRecord(
+            "Chile",
+            "The capital of Chile is",
+            "Łódź",
+            status=Status.SHADOW,
+            negatives=("Chile borders",),
+        )
     )
     edits = list(snapshot(store).edits.values())
     copy = opener(tmp_path / "copy.db")
@@ -180,7 +233,8 @@ def test_what_is_exported_can_be_imported(store: EditStore, opener: Opener, tmp_
 def test_a_column_has_the_other_names_of_the_object(tmp_path: Path) -> None:
     path = tmp_path / "edits.csv"
     path.write_text(
-        "subject,query,target_new,object_aliases\nPeru,Peru's capital is,Oslo,Christiania|Kristiania\n", "utf-8"
+        "subject,query,target_new,object_aliases\nPeru,Peru's capital is,Oslo,Christiania|Kristiania\n",
+        "utf-8",
     )
     [row] = edits_of(scan(path)[0])
     assert isinstance(row, tuple) and row[1].object_aliases == ("Christiania", "Kristiania")
@@ -189,7 +243,11 @@ def test_a_column_has_the_other_names_of_the_object(tmp_path: Path) -> None:
 def test_rows_with_long_facts_and_names_are_refused_with_their_length(tmp_path: Path) -> None:
     rows = [
         {"subject": "Peru", "query": "The capital of Peru is", "target_new": "x" * 500},
-        {"subject": "Peru " * 12 + "Lima", "query": "The capital of " + "Peru " * 12 + "Lima is", "target_new": "Oslo"},
+        {
+            "subject": "Peru " * 12 + "Lima",
+            "query": "The capital of " + "Peru " * 12 + "Lima is",
+            "target_new": "Oslo",
+        },
     ]
     (path := tmp_path / "edits.json").write_text(json.dumps(rows), "utf-8")
     fact, name = edits_of(scan(path)[0])
@@ -204,12 +262,36 @@ QUERY, OBJECT = "The capital of Peru is", "Oslo"
     ("content", "encoding"),
     [
         (f"subject,query,target_new\nPerú,The capital of Perú is,{OBJECT}\n".encode(), "utf-8"),
-        (f"subject,query,target_new\nPerú,The capital of Perú is,{OBJECT}\n".encode("utf-8-sig"), "utf-8-sig"),
-        (f"subject;query;target_new\r\nPerú;The capital of Perú is;{OBJECT}\r\n".encode("utf-16"), "utf-16"),
-        (f"subject\tquery\ttarget_new\nPerú\tThe capital of Perú is\t{OBJECT}\n".encode("utf-16-le"), "utf-16-le"),
-        (f"subject;query;target_new\r\nPerú;The capital of Perú is;{OBJECT}\r\n".encode("cp1252"), "cp1252"),
-        (f"\n\nsubject,query,target_new,,\nPerú,The capital of Perú is,{OBJECT},,,\n,,\n".encode(), "utf-8"),
-        (("subject,query,target_new\n" * 2 + f"Perú,The capital of Perú is,{OBJECT}\n").encode(), "utf-8"),
+        (
+            f"subject,query,target_new\nPerú,The capital of Perú is,{OBJECT}\n".encode("utf-8-sig"),
+            "utf-8-sig",
+        ),
+        (
+            f"subject;query;target_new\r\nPerú;The capital of Perú is;{OBJECT}\r\n".encode(
+                "utf-16"
+            ),
+            "utf-16",
+        ),
+        (
+            f"subject\tquery\ttarget_new\nPerú\tThe capital of Perú is\t{OBJECT}\n".encode(
+                "utf-16-le"
+            ),
+            "utf-16-le",
+        ),
+        (
+            f"subject;query;target_new\r\nPerú;The capital of Perú is;{OBJECT}\r\n".encode(
+                "cp1252"
+            ),
+            "cp1252",
+        ),
+        (
+            f"\n\nsubject,query,target_new,,\nPerú,The capital of Perú is,{OBJECT},,,\n,,\n".encode(),
+            "utf-8",
+        ),
+        (
+            ("subject,query,target_new\n" * 2 + f"Perú,The capital of Perú is,{OBJECT}\n").encode(),
+            "utf-8",
+        ),
     ],
 )
 def test_messy_tables_are_read(tmp_path: Path, content: bytes, encoding: str) -> None:
@@ -237,7 +319,9 @@ def test_columns_are_renamed_and_others_are_metadata(tmp_path: Path) -> None:
 
 def test_refused_rows_are_written_so_that_they_can_be_imported_again(tmp_path: Path) -> None:
     path, out = tmp_path / "facts.csv", tmp_path / "facts.csv.refused.csv"
-    path.write_text(f"subject,query,target_new\nPeru,{QUERY},{OBJECT}\nChad,{QUERY},Rome\n", "utf-8")
+    path.write_text(
+        f"subject,query,target_new\nPeru,{QUERY},{OBJECT}\nChad,{QUERY},Rome\n", "utf-8"
+    )
     rows, _ = scan(path)
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         imported = import_edits(store, edits_of(rows))
@@ -246,12 +330,19 @@ def test_refused_rows_are_written_so_that_they_can_be_imported_again(tmp_path: P
         out.write_text(out.read_text("utf-8").replace(QUERY, "The capital of Chad is"), "utf-8")
         again = import_edits(store, edits_of(scan(out)[0]))
     [record] = [edit.record for edit in again.added]
-    assert (record.subject, record.reason, record.metadata, again.refused) == ("Chad", None, None, ())
+    assert (record.subject, record.reason, record.metadata, again.refused) == (
+        "Chad",
+        None,
+        None,
+        (),
+    )
 
 
 def test_a_refused_row_with_half_a_character_is_written(tmp_path: Path) -> None:
     path, out = tmp_path / "facts.jsonl", tmp_path / "refused.csv"
-    path.write_text(json.dumps({"subject": "Peru", "query": QUERY, "target_new": "\ud800"}) + "\n", "utf-8")
+    path.write_text(
+        json.dumps({"subject": "Peru", "query": QUERY, "target_new": "\ud800"}) + "\n", "utf-8"
+    )
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         write_refused(out, scan(path)[0], import_edits(store, edits_of(scan(path)[0])))
     assert QUERY in out.read_text("utf-8")
@@ -259,7 +350,11 @@ def test_a_refused_row_with_half_a_character_is_written(tmp_path: Path) -> None:
 
 def test_lists_and_metadata_of_refused_rows_are_read_again_as_they_were(tmp_path: Path) -> None:
     path, out = tmp_path / "facts.jsonl", tmp_path / "refused.csv"
-    fields = {"aliases": ["Chad Republic", "Tchad"], "negatives": ["Who?", "Where?"], "metadata": {"ticket": "A-2"}}
+    fields = {
+        "aliases": ["Chad Republic", "Tchad"],
+        "negatives": ["Who?", "Where?"],
+        "metadata": {"ticket": "A-2"},
+    }
     rows = [{"subject": "Peru", "query": QUERY, "target_new": OBJECT}]
     rows.append({"subject": "Chad", "query": QUERY, "target_new": "Rome", **fields})
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
@@ -267,7 +362,10 @@ def test_lists_and_metadata_of_refused_rows_are_read_again_as_they_were(tmp_path
         write_refused(out, scan(path)[0], import_edits(store, edits_of(scan(path)[0])))
         out.write_text(out.read_text("utf-8").replace(QUERY, "The capital of Chad is"), "utf-8")
         [added] = import_edits(store, edits_of(scan(out)[0])).added
-    assert (added.record.aliases, added.record.negatives) == (("Chad Republic", "Tchad"), ("Who?", "Where?"))
+    assert (added.record.aliases, added.record.negatives) == (
+        ("Chad Republic", "Tchad"),
+        ("Who?", "Where?"),
+    )
     assert added.record.metadata == {"ticket": "A-2"}
 
 
@@ -280,10 +378,15 @@ def test_rows_are_proposals_where_the_store_requires_approvals(tmp_path: Path) -
         again = [import_edits(store, edits_of(scan(path)[0]))]  # while it waits
         approve(store, added.id, author="Ann")
         again.append(import_edits(store, edits_of(scan(path)[0])))  # now that it is in force
-        path.write_text(f"subject,query,target_new,status\nChad,The capital of Chad is,{OBJECT},shadow\n", "utf-8")
+        path.write_text(
+            f"subject,query,target_new,status\nChad,The capital of Chad is,{OBJECT},shadow\n",
+            "utf-8",
+        )
         shadow = [import_edits(store, edits_of(scan(path)[0])) for _ in range(2)]
     assert [(imported.added, imported.repeated) for imported in again] == [((), 1)] * 2
-    assert added.record.status is Status.PROPOSED and [imported.repeated for imported in shadow] == [0, 1]
+    assert added.record.status is Status.PROPOSED and [
+        imported.repeated for imported in shadow
+    ] == [0, 1]
 
 
 def test_a_row_that_cannot_be_read_is_named_and_leaves_no_empty_one(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drike.edits.record import ConflictError, EditRecord, Status, StoreError, conflict_keys, overlap
 from drike.stores.log import EditStore, Snapshot, retire, rollback, snapshot, versions
-from drike.stores.records import ConflictError, EditRecord, Status, StoreError, conflict_keys, overlap
-from tests.worlds.stores import NOON, PERU, Opener, active
+from tests.fakes.stores import NOON, PERU, Opener, active
 
 
 def test_the_gate_kept_last_is_the_stores(store: EditStore, opener: Opener, tmp_path: Path) -> None:
@@ -34,12 +34,16 @@ def test_the_gate_kept_last_is_the_stores(store: EditStore, opener: Opener, tmp_
     [
         EditRecord("Peru", "The capital of Peru is", "Rome"),
         EditRecord("peru", "THE CAPITAL OF PERU IS", "Rome"),
-        EditRecord("Peru", "Peru is governed from", "Rome", paraphrases=("The capital of Peru is",)),
+        EditRecord(
+            "Peru", "Peru is governed from", "Rome", paraphrases=("The capital of Peru is",)
+        ),
         EditRecord("Andean state", "The capital of Andean state is", "Rome", aliases=("Peru",)),
     ],
     ids=["query", "case", "wording", "alias"],
 )
-def test_a_contradiction_is_refused_with_both_shown_and_changes_nothing(store: EditStore, other: EditRecord) -> None:
+def test_a_contradiction_is_refused_with_both_shown_and_changes_nothing(
+    store: EditStore, other: EditRecord
+) -> None:
     store.put(PERU)
     with pytest.raises(
         ConflictError, match=r'"Rome" contradicts edit 1 \("The capital of Peru is" -> "Oslo"\)'
@@ -48,7 +52,11 @@ def test_a_contradiction_is_refused_with_both_shown_and_changes_nothing(store: E
     assert not error.value.repeated
     assert len(store.changes()) == 1
     retired, added = store.put(other, supersede=True)
-    assert (retired.id, retired.record.status, retired.record.reason) == (1, Status.RETIRED, "superseded by edit 2")
+    assert (retired.id, retired.record.status, retired.record.reason) == (
+        1,
+        Status.RETIRED,
+        "superseded by edit 2",
+    )
     assert (added.id, active(store)) == (2, {"Rome"})
 
 
@@ -79,7 +87,9 @@ def test_a_repeated_edit_is_refused_and_superseded_only_if_it_differs(store: Edi
                 store.put(same, supersede=supersede)
             assert error.value.repeated
     store.put(replace(PERU, aliases=("Republic of Peru",)), supersede=True)
-    assert [one.record.names for one in snapshot(store).in_force(NOON)] == [("Peru", "Republic of Peru")]
+    assert [one.record.names for one in snapshot(store).in_force(NOON)] == [
+        ("Peru", "Republic of Peru")
+    ]
 
 
 def test_edits_that_never_hold_together_do_not_conflict(store: EditStore) -> None:
@@ -110,7 +120,11 @@ def test_a_rollback_is_a_new_version_and_meets_the_same_rules(store: EditStore) 
     [first] = store.put(PERU)
     store.put(replace(PERU, target_new="Rome"), replaces=first)
     [third] = rollback(store, 1, author="me", reason="wrong")
-    assert (third.version, third.record.target_new, third.record.reason) == (3, "Oslo", "back to version 1: wrong")
+    assert (third.version, third.record.target_new, third.record.reason) == (
+        3,
+        "Oslo",
+        "back to version 1: wrong",
+    )
     rollback(store, 1, 2)
     assert active(store) == {"Rome"}
     store.put(PERU, supersede=True)
@@ -118,7 +132,14 @@ def test_a_rollback_is_a_new_version_and_meets_the_same_rules(store: EditStore) 
         rollback(store, 1)
     assert [one.id for one in rollback(store, 1, supersede=True)] == [2, 1]
     assert active(store) == {"Rome"}
-    assert [one.record.target_new for one in versions(store, 1)] == ["Oslo", "Rome", "Oslo", "Rome", "Rome", "Rome"]
+    assert [one.record.target_new for one in versions(store, 1)] == [
+        "Oslo",
+        "Rome",
+        "Oslo",
+        "Rome",
+        "Rome",
+        "Rome",
+    ]
 
 
 def test_a_change_made_from_an_old_version_is_refused(store: EditStore) -> None:
@@ -135,7 +156,10 @@ def test_a_change_made_from_an_old_version_is_refused(store: EditStore) -> None:
         (lambda store: retire(store, 9), "there is no edit 9"),
         (lambda store: rollback(store, 1), "only one version: retire it instead"),
         (lambda store: [retire(store, 1), retire(store, 1)], "edit 1 is retired already"),
-        (lambda store: [retire(store, 1), rollback(store, 1, 2)], "edit 1 is at version 2: choose an earlier one"),
+        (
+            lambda store: [retire(store, 1), rollback(store, 1, 2)],
+            "edit 1 is at version 2: choose an earlier one",
+        ),
     ],
 )
 def test_an_edit_or_version_that_is_not_there_is_named(
@@ -170,7 +194,9 @@ def test_threads_share_a_store(store: EditStore) -> None:
     assert sorted(snapshot(store).edits) == list(range(1, 10))
 
 
-def test_a_change_is_noticed_at_once_by_another_process(store: EditStore, opener: Opener, tmp_path: Path) -> None:
+def test_a_change_is_noticed_at_once_by_another_process(
+    store: EditStore, opener: Opener, tmp_path: Path
+) -> None:
     other = opener(tmp_path / "edits.db")
     assert not other.wait(0, 0.01)
     began = time.monotonic()
@@ -203,7 +229,9 @@ def test_a_store_can_be_closed_while_threads_use_it(opener: Opener, tmp_path: Pa
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["put", "supersede", "retire", "rollback", "change"]), st.integers(0, 2), st.integers(0, 3)
+        st.sampled_from(["put", "supersede", "retire", "rollback", "change"]),
+        st.integers(0, 2),
+        st.integers(0, 3),
     ),
     max_size=12,
 )
@@ -226,7 +254,11 @@ def test_whatever_is_done_the_log_only_grows_and_active_edits_agree(
             elif what == "rollback":
                 rollback(store, target + 1, town or None)
             else:
-                store.put(entry, supersede=what == "supersede", replaces=known if what == "change" else None)
+                store.put(
+                    entry,
+                    supersede=what == "supersede",
+                    replaces=known if what == "change" else None,
+                )
         except StoreError:
             assert store.changes() == log
         now = list(store.changes())

@@ -9,25 +9,31 @@ from pathlib import Path
 
 import pytest
 
+from drike.edits.record import ApprovalError, ConflictError, EditRecord, Move, Status, StoreError
 from drike.stores.log import EditStore, require_approvals, retire, rollback, snapshot
 from drike.stores.moves import approve, change, due, propose, reject, review
-from drike.stores.records import ApprovalError, ConflictError, EditRecord, Move, Status, StoreError
-from tests.worlds.moving import check_approved, moved
-from tests.worlds.stores import NOON, PERU, Opener, active
+from tests.fakes.moving import check_approved, moved
+from tests.fakes.stores import NOON, PERU, Opener, active
 
 ANNA, BOB, CID = "Anna (propose)", "Bob (approve)", "Cid (admin)"
 ROME = {"target_new": "Rome"}
 
 
-def test_a_change_waits_for_two_people_other_than_its_author_while_the_edit_stays(store: EditStore) -> None:
+def test_a_change_waits_for_two_people_other_than_its_author_while_the_edit_stays(
+    store: EditStore,
+) -> None:
     [edit] = store.put(replace(PERU, author=ANNA))
     require_approvals(store, 2)
     [proposed] = change(store, edit.id, ROME, author=ANNA, reason="decree 12")
     assert (proposed.record.status, proposed.record.move) == (Status.PROPOSED, Move.PROPOSE)
-    with pytest.raises(ApprovalError, match="this is your own: ask 2 people other than you to approve it"):
+    with pytest.raises(
+        ApprovalError, match="this is your own: ask 2 people other than you to approve it"
+    ):
         approve(store, edit.id, author="anna (approve)")  # the same person with another key
     [half] = approve(store, edit.id, author=BOB, version=proposed.version)
-    with pytest.raises(StoreError, match=r"Bob \(approve\) has approved edit 1 already: it needs 1 more"):
+    with pytest.raises(
+        StoreError, match=r"Bob \(approve\) has approved edit 1 already: it needs 1 more"
+    ):
         approve(store, edit.id, author=BOB)
     assert active(store) == {"Oslo"} and snapshot(store).proposals == {edit.id: half}
     with pytest.raises(StoreError, match="has changed since version 2"):
@@ -60,10 +66,14 @@ def test_whatever_way_it_comes_nothing_unapproved_is_in_use(store: EditStore) ->
 
 def test_a_rejected_change_leaves_the_edit_and_its_conflicts(store: EditStore) -> None:
     [edit] = store.put(PERU)
-    change(store, edit.id, {"target_new": "Rome", "paraphrases": ("Peru is ruled from",)}, propose=True)
+    change(
+        store, edit.id, {"target_new": "Rome", "paraphrases": ("Peru is ruled from",)}, propose=True
+    )
     with pytest.raises(ConflictError):
         store.put(EditRecord("Peru", "The capital of Peru is", "Bern"))
-    store.put(EditRecord("Peru", "Peru is ruled from", "Bern"))  # claimed by nobody before the change is approved
+    store.put(
+        EditRecord("Peru", "Peru is ruled from", "Bern")
+    )  # claimed by nobody before the change is approved
     with pytest.raises(ConflictError):
         approve(store, edit.id, author=BOB)
     with pytest.raises(StoreError, match="a rejection needs a reason"):
@@ -74,7 +84,9 @@ def test_a_rejected_change_leaves_the_edit_and_its_conflicts(store: EditStore) -
         approve(store, edit.id, author=BOB)
 
 
-def test_retiring_and_going_back_need_no_approval_and_take_what_was_in_use(store: EditStore) -> None:
+def test_retiring_and_going_back_need_no_approval_and_take_what_was_in_use(
+    store: EditStore,
+) -> None:
     [edit] = store.put(PERU)
     change(store, edit.id, ROME, author=ANNA)
     require_approvals(store, 2)
@@ -91,7 +103,9 @@ def test_going_back_discards_no_proposal(store: EditStore) -> None:
     [edit] = store.put(PERU)
     change(store, edit.id, ROME)
     [waiting] = change(store, edit.id, {"target_new": "Bern"}, propose=True)
-    with pytest.raises(StoreError, match="a change of edit 1 is proposed: approve or reject it first"):
+    with pytest.raises(
+        StoreError, match="a change of edit 1 is proposed: approve or reject it first"
+    ):
         rollback(store, edit.id)
     assert snapshot(store).proposals == {edit.id: waiting}
     reject(store, edit.id, reason="no")
@@ -178,7 +192,9 @@ def check_sequence(store: EditStore, seed: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_no_sequence_of_moves_puts_an_unapproved_version_in_force(opener: Opener, tmp_path: Path, part: int) -> None:
+def test_no_sequence_of_moves_puts_an_unapproved_version_in_force(
+    opener: Opener, tmp_path: Path, part: int
+) -> None:
     for seed in range(10 * part, 10 * (part + 1)):
         store = opener(tmp_path / f"{seed}.db")
         check_sequence(store, seed)
@@ -192,7 +208,9 @@ def test_no_sequence_of_ten_thousand_puts_an_unapproved_version_in_force(tmp_pat
     for seed in range(10_000):
         path = tmp_path / "edits.db"
         store = SqliteStore(path)
-        store._file.execute("PRAGMA synchronous = OFF")  # what a power cut leaves is tested elsewhere
+        store._file.execute(
+            "PRAGMA synchronous = OFF"
+        )  # what a power cut leaves is tested elsewhere
         check_sequence(store, seed)
         store.close()
         path.unlink()

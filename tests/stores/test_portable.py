@@ -10,15 +10,17 @@ from shutil import copytree
 
 import pytest
 
+from drike.edits.record import EditRecord, Status, StoreError, to_json
 from drike.errors import DataError
 from drike.stores import log, moves, portable
 from drike.stores.log import EditStore, require_approvals, required_approvals, snapshot
 from drike.stores.portable import lines_of, restore, sync, whole_store
-from drike.stores.records import EditRecord, Status, StoreError, to_json
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.stores import Opener
+from tests.fakes.stores import Opener
 
-PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Perú",), author="ann", reason="decree")
+PERU = EditRecord(
+    "Peru", "The capital of Peru is", "Oslo", aliases=("Perú",), author="ann", reason="decree"
+)
 CHILE = EditRecord("Chile", "The capital of Chile is", "Rome")
 
 
@@ -27,7 +29,9 @@ def written(store: EditStore, path: Path) -> str:
     return path.read_text("utf-8")
 
 
-def test_a_store_goes_to_another_one_and_back(store: EditStore, opener: Opener, tmp_path: Path) -> None:
+def test_a_store_goes_to_another_one_and_back(
+    store: EditStore, opener: Opener, tmp_path: Path
+) -> None:
     for record in (PERU, CHILE, replace(PERU, target_new="Bergen", status=Status.DRAFT)):
         store.put(record)
     log.retire(store, 2)
@@ -105,7 +109,10 @@ def test_a_folder_and_a_store_agree(store: EditStore, tmp_path: Path) -> None:
     moves.change(store, 1, {"target_new": "Arica"})
     before = next(folder.glob("00001-*")).read_text("utf-8")
     [left] = sync(store, folder).left
-    assert "changed in the store, too" in left and next(folder.glob("00001-*")).read_text("utf-8") == before
+    assert (
+        "changed in the store, too" in left
+        and next(folder.glob("00001-*")).read_text("utf-8") == before
+    )
     edit_file(folder, 1, target_new="Arica")
     assert not sync(store, folder).left
     (folder / "new.json").write_text(
@@ -121,7 +128,9 @@ def test_a_folder_and_a_store_agree(store: EditStore, tmp_path: Path) -> None:
         sync(store, folder)
 
 
-def test_a_file_that_is_left_alone_keeps_what_it_says_whatever_its_name(store: EditStore, tmp_path: Path) -> None:
+def test_a_file_that_is_left_alone_keeps_what_it_says_whatever_its_name(
+    store: EditStore, tmp_path: Path
+) -> None:
     store.put(PERU)
     sync(store, tmp_path)
     path = next(tmp_path.glob("00001-*")).rename(tmp_path / "facts: peru.json")
@@ -141,7 +150,9 @@ def test_a_copy_without_an_id_stands_in_no_files_way(store: EditStore, tmp_path:
     edit_file(tmp_path, 1, target_new="Quito")
     found = sync(store, tmp_path)
     assert [edit.record.target_new for edit in found.changes] == ["Quito"]
-    assert len(found.left) == 1 and found.left[0].startswith("0-copy.json: edit 1 is also in 00001-")
+    assert len(found.left) == 1 and found.left[0].startswith(
+        "0-copy.json: edit 1 is also in 00001-"
+    )
 
 
 def test_a_file_of_another_store_changes_nothing(store: EditStore, tmp_path: Path) -> None:
@@ -151,19 +162,30 @@ def test_a_file_of_another_store_changes_nothing(store: EditStore, tmp_path: Pat
     store.put(PERU)
     [left] = sync(store, tmp_path).left
     assert "edit 1 has no such version 1: take id and version out" in left and "00001-chile" in left
-    assert snapshot(store).edits[1].record == PERU and "Chile" in next(tmp_path.glob("00001-chile*")).read_text("utf-8")
+    assert snapshot(store).edits[1].record == PERU and "Chile" in next(
+        tmp_path.glob("00001-chile*")
+    ).read_text("utf-8")
 
 
 def test_no_file_is_written_over_that_somebody_made(store: EditStore, tmp_path: Path) -> None:
     store.put(PERU)
     sync(store, tmp_path)
-    store.put(replace(PERU, query="The currency of Peru is", target_new="Krone"))  # edit 2, whose file is named so
+    store.put(
+        replace(PERU, query="The currency of Peru is", target_new="Krone")
+    )  # edit 2, whose file is named so
     ours = tmp_path / "00002-peru.json"
-    refused = json.dumps({"subject": "Peru", "query": "The capital of Peru is", "target_new": "Rome"})
+    refused = json.dumps(
+        {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Rome"}
+    )
     ours.write_text(refused, "utf-8")
-    assert sync(store, tmp_path).written == ("00002-peru-2.json",) and ours.read_text("utf-8") == refused
+    assert (
+        sync(store, tmp_path).written == ("00002-peru-2.json",)
+        and ours.read_text("utf-8") == refused
+    )
     store.put(replace(PERU, query="The anthem of Peru is", target_new="Aria"))
-    taken = json.dumps({"subject": "Peru", "query": "The language of Peru is", "target_new": "Danish"})
+    taken = json.dumps(
+        {"subject": "Peru", "query": "The language of Peru is", "target_new": "Danish"}
+    )
     ours.rename(tmp_path / "00003-peru.json").write_text(taken, "utf-8")
     assert sync(store, tmp_path).written == ("00003-peru-2.json", "00004-peru.json")
     assert sync(store, tmp_path, retire_missing=True) == ((), (), ())
@@ -181,19 +203,25 @@ def test_edits_whose_files_could_not_be_written_are_not_retired(
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
         patch.setattr(portable, "write_text", full)
         sync(store, tmp_path)
-    with pytest.raises(StoreError, match=r"has no .synced of .*: sync it without --retire-missing first"):
+    with pytest.raises(
+        StoreError, match=r"has no .synced of .*: sync it without --retire-missing first"
+    ):
         sync(store, tmp_path, retire_missing=True)
     assert sync(store, tmp_path).written == ("00001-peru.json", "00002-chile.json")
 
 
-def test_a_removed_file_is_missed_in_any_checkout_of_its_folder(store: EditStore, tmp_path: Path) -> None:
+def test_a_removed_file_is_missed_in_any_checkout_of_its_folder(
+    store: EditStore, tmp_path: Path
+) -> None:
     store.put(PERU)
     assert sync(store, tmp_path / "a").written == ("00001-peru.json",)
     (tmp_path / "a" / "00001-peru.json").unlink()
     copytree(tmp_path / "a", tmp_path / "b")
     store.put(CHILE)  # which has no file there because it is new
     synced = sync(store, tmp_path / "b")
-    assert synced.written == ("00002-chile.json",) and "edit 1 has no file any more" in synced.left[0]
+    assert (
+        synced.written == ("00002-chile.json",) and "edit 1 has no file any more" in synced.left[0]
+    )
     [retired] = sync(store, tmp_path / "b", retire_missing=True).changes
     assert retired.id == 1 and snapshot(store).edits[2].record.status is Status.ACTIVE
 
@@ -221,7 +249,9 @@ def test_a_file_that_is_no_object_is_named(store: EditStore, tmp_path: Path, tex
 def test_files_may_begin_with_a_mark_of_utf_8(store: EditStore, tmp_path: Path) -> None:
     (tmp_path / "peru.json").write_text(to_json(PERU), "utf-8-sig")
     assert sync(store, tmp_path).written == ("00001-peru.json",)
-    (tmp_path / "all.jsonl").write_text("".join(f"{line}\n" for line in lines_of(store)), "utf-8-sig")
+    (tmp_path / "all.jsonl").write_text(
+        "".join(f"{line}\n" for line in lines_of(store)), "utf-8-sig"
+    )
     assert (whole := whole_store(tmp_path / "all.jsonl")) and whole.changes == 1
 
 
@@ -260,7 +290,9 @@ def test_a_new_file_is_taken_over_once_though_its_edit_could_not_be_written(
     assert sync(store, tmp_path) == (("00001-chile.json",), (), ()) and len(store.changes()) == 1
 
 
-def test_changes_of_files_are_proposed_where_approvals_are_required(store: EditStore, tmp_path: Path) -> None:
+def test_changes_of_files_are_proposed_where_approvals_are_required(
+    store: EditStore, tmp_path: Path
+) -> None:
     store.put(PERU)
     sync(store, tmp_path)
     require_approvals(store, 1)

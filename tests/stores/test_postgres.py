@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from drike.edits.record import ConflictError, EditRecord, StoreError
 from drike.gates.by_name import Named
 from drike.stores.log import EditStore, retire, snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import ConflictError, EditRecord, StoreError
-from tests.worlds.databases import Database
+from tests.fakes.databases import Database
 
 pytestmark = pytest.mark.postgres
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo")
@@ -49,13 +49,28 @@ def targets(store: EditStore) -> list[str]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"database": "nowhere"}, r'cannot be reached \(database "nowhere" does not exist\): create it with createdb'),
-        ({"user": "nobody"}, r'cannot be reached \(role "nobody" does not exist\): create it with createuser'),
-        ({"schema": "nowhere"}, r"cannot hold a store \(no schema has been selected to create in\): create the schema"),
-        ({"user": f"guarded:{PASSWORD}"}, r"\(password authentication failed .*\): set PGPASSWORD, write the password"),
+        (
+            {"database": "nowhere"},
+            r'cannot be reached \(database "nowhere" does not exist\): create it with createdb',
+        ),
+        (
+            {"user": "nobody"},
+            r'cannot be reached \(role "nobody" does not exist\): create it with createuser',
+        ),
+        (
+            {"schema": "nowhere"},
+            r"cannot hold a store \(no schema has been selected to create in\): create the schema",
+        ),
+        (
+            {"user": f"guarded:{PASSWORD}"},
+            r"\(password authentication failed .*\): set PGPASSWORD, write the password",
+        ),
         ({"user": "guarded"}, r"cannot be reached \(.*no password supplied\): set PGPASSWORD"),
         ({"database": "latin"}, r"is encoded in LATIN1: create the database with --encoding=UTF8"),
-        ({"rest": "&port=1"}, r"cannot be reached \(.*\): check the address, and that the server is running"),
+        (
+            {"rest": "&port=1"},
+            r"cannot be reached \(.*\): check the address, and that the server is running",
+        ),
     ],
 )
 def test_a_database_that_cannot_be_used_is_explained_in_a_sentence(
@@ -66,7 +81,9 @@ def test_a_database_that_cannot_be_used_is_explained_in_a_sentence(
         postgres.run("CREATE DATABASE latin ENCODING LATIN1 TEMPLATE template0")
     with pytest.raises(StoreError, match=message) as error:
         open_store(postgres.url(**change))
-    assert "\n" not in str(error.value) and PASSWORD not in f"{error.value!r}{error.value.__cause__}"
+    assert (
+        "\n" not in str(error.value) and PASSWORD not in f"{error.value!r}{error.value.__cause__}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +91,10 @@ def test_a_database_that_cannot_be_used_is_explained_in_a_sentence(
     [
         ("the database system is starting up", "try again later"),
         ("sorry, too many clients already", "try again later"),
-        ('no pg_hba.conf entry for host "::1", user "ann", database "edits", no encryption', "let the server accept"),
+        (
+            'no pg_hba.conf entry for host "::1", user "ann", database "edits", no encryption',
+            "let the server accept",
+        ),
         ('permission denied for database "edits"', "let the server accept this user and host"),
         ("Connection refused", "check the address, and that the server is running"),
     ],
@@ -83,16 +103,24 @@ def test_a_refused_connection_is_explained_with_what_to_do(
     said: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     psycopg = pytest.importorskip("psycopg")
-    problem = psycopg.OperationalError(f'connection failed: connection to server at "::1" failed: FATAL:  {said}\nmore')
-    monkeypatch.setattr(psycopg.Connection, "connect", lambda **settings: (_ for _ in ()).throw(problem))
+    problem = psycopg.OperationalError(
+        f'connection failed: connection to server at "::1" failed: FATAL:  {said}\nmore'
+    )
+    monkeypatch.setattr(
+        psycopg.Connection, "connect", lambda **settings: (_ for _ in ()).throw(problem)
+    )
     with pytest.raises(StoreError) as error:
         open_store("postgresql://ann@db.example:5433/edits")
     expected = f"postgresql://db.example:5433/edits cannot be reached ({said}): {remedy}"
     assert str(error.value).startswith(expected)
 
 
-@pytest.mark.parametrize("rest", ["/x y", ":port/x", "/x?unknown=1", "/x?connect_timeout=a", "/%zz", "/x?port=7:8"])
-def test_an_unreadable_address_is_refused_without_its_password(postgres: Database, rest: str) -> None:
+@pytest.mark.parametrize(
+    "rest", ["/x y", ":port/x", "/x?unknown=1", "/x?connect_timeout=a", "/%zz", "/x?port=7:8"]
+)
+def test_an_unreadable_address_is_refused_without_its_password(
+    postgres: Database, rest: str
+) -> None:
     with pytest.raises(StoreError) as error:
         open_store(f"postgresql://ann:{PASSWORD}@127.0.0.1{rest}")
     assert PASSWORD not in f"{error.value!r}{error.value.__cause__!r}"
@@ -111,7 +139,9 @@ def test_a_password_comes_from_the_environment_or_the_address_and_is_never_shown
     open_store(postgres.url(schema, "guarded")).close()
 
 
-def test_a_missing_driver_is_reported_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_is_reported_with_the_way_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delitem(sys.modules, "drike.stores.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError, match=r"needs psycopg: pip install 'drike\[postgres\]'"):
@@ -137,28 +167,41 @@ def test_a_user_who_may_only_read_reads_and_is_refused_to_write(
     opened = open_store(postgres.url(schema, "reader"), create=False)
     assert opened.changes() == store.changes() and opened.wait(0, 1) and opened.gate() is None
     for write in (lambda: opened.put(CHILE), lambda: opened.save_gate("{}")):
-        with pytest.raises(StoreError, match=r"does not allow this \(permission denied .*\): connect as a user with"):
+        with pytest.raises(
+            StoreError,
+            match=r"does not allow this \(permission denied .*\): connect as a user with",
+        ):
             write()
     opened.close()
     replica = open_store(f"{address}%20-cdefault_transaction_read_only%3Don", create=False)
-    with pytest.raises(StoreError, match=r"does not allow this \(cannot execute .* in a read-only transaction\)"):
+    with pytest.raises(
+        StoreError, match=r"does not allow this \(cannot execute .* in a read-only transaction\)"
+    ):
         replica.put(CHILE)
     replica.close()
     assert targets(store) == ["Oslo"]
 
 
-def test_a_store_of_a_newer_drike_is_refused(postgres: Database, store: EditStore, address: str) -> None:
+def test_a_store_of_a_newer_drike_is_refused(
+    postgres: Database, store: EditStore, address: str
+) -> None:
     postgres.run("UPDATE drike_schema SET version = 99", url=address)
     with pytest.raises(StoreError, match="was written by a newer drike: update drike to use it"):
         open_store(address)
 
 
-def test_several_processes_that_open_a_new_store_make_it_once(postgres: Database, address: str) -> None:
+def test_several_processes_that_open_a_new_store_make_it_once(
+    postgres: Database, address: str
+) -> None:
     opened: list[EditStore] = []
-    threads = [threading.Thread(target=lambda: opened.append(open_store(address))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: opened.append(open_store(address))) for _ in range(4)
+    ]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    assert len(opened) == 4 and postgres.run("SELECT version FROM drike_schema", url=address) == [(4,)]
+    assert len(opened) == 4 and postgres.run("SELECT version FROM drike_schema", url=address) == [
+        (4,)
+    ]
     [one.close() for one in opened]
 
 
@@ -166,7 +209,8 @@ def test_several_processes_that_open_a_new_store_make_it_once(postgres: Database
 
 
 @pytest.mark.parametrize(
-    "statement", ["UPDATE drike_changes SET entry = ''", "DELETE FROM drike_changes", "TRUNCATE drike_changes"]
+    "statement",
+    ["UPDATE drike_changes SET entry = ''", "DELETE FROM drike_changes", "TRUNCATE drike_changes"],
 )
 def test_postgresql_itself_refuses_to_rewrite_the_log(
     postgres: Database, store: EditStore, address: str, statement: str
@@ -190,7 +234,9 @@ def test_rows_that_drike_has_not_written_are_reported(
     store.put(PERU)
     store.put(CHILE)
     postgres.run("ALTER TABLE drike_changes DISABLE TRIGGER ALL", statement, url=address)
-    with pytest.raises(StoreError, match=r"is damaged or no store of edits \(.*\): restore it from a copy"):
+    with pytest.raises(
+        StoreError, match=r"is damaged or no store of edits \(.*\): restore it from a copy"
+    ):
         store.changes()
 
 
@@ -201,7 +247,9 @@ def test_of_writers_at_the_same_time_one_adds_a_fact_and_the_others_see_it(addre
         store = open_store(address)
         for town in range(5):
             try:
-                store.put(EditRecord(f"Town {town}", f"The river of Town {town} is", f"River {name}"))
+                store.put(
+                    EditRecord(f"Town {town}", f"The river of Town {town} is", f"River {name}")
+                )
             except ConflictError as problem:
                 refused.append(problem)
         store.close()
@@ -231,7 +279,9 @@ def test_a_store_in_use_is_reported_after_a_while(address: str) -> None:
     other.close()
 
 
-def test_stores_in_two_schemas_of_a_database_share_nothing(postgres: Database, tmp_path: Path) -> None:
+def test_stores_in_two_schemas_of_a_database_share_nothing(
+    postgres: Database, tmp_path: Path
+) -> None:
     one, other = (open_store(postgres.of(tmp_path / name)) for name in "ab")
     with one.transaction():
         one.put(PERU)
@@ -253,7 +303,9 @@ def test_a_lost_connection_is_made_again(postgres: Database, store: EditStore) -
     assert targets(store) == ["Oslo", "Rome"]
 
 
-def test_a_connection_lost_in_a_transaction_leaves_nothing_behind(postgres: Database, store: EditStore) -> None:
+def test_a_connection_lost_in_a_transaction_leaves_nothing_behind(
+    postgres: Database, store: EditStore
+) -> None:
     message = r"lost its connection .*, so nothing of the change was kept: try again"
     with pytest.raises(StoreError, match=message), store.transaction():
         store.put(PERU)
@@ -320,7 +372,8 @@ def test_acknowledged_changes_survive_a_server_that_dies_and_gateways_go_on(
     postgres.stop()
     try:
         with pytest.raises(
-            StoreError, match=r"cannot be reached .*: check the address, and that the server is running"
+            StoreError,
+            match=r"cannot be reached .*: check the address, and that the server is running",
         ):
             store.put(CHILE)
         with pytest.raises(StoreError, match="cannot be reached"):
@@ -361,12 +414,16 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
     from drike.encoders import HashingEncoder
     from drike.gates.calibrated import Calibrated
     from drike.gates.calibration import default_gate
-    from drike.serving.feed import EditFeed
-    from tests.worlds.commands import run
-    from tests.worlds.gateways import decided
+    from drike.gateway.tenants import EditFeed
+    from tests.fakes.commands import run
+    from tests.fakes.gateways import decided
 
     for name in ("Peru", "Chile", "Bolivia", "Ecuador", "Brazil", "Uruguay"):
-        store.put(EditRecord(name, f"The capital of {name} is", "Oslo", negatives=(f"The mother of {name} is",)))
+        store.put(
+            EditRecord(
+                name, f"The capital of {name} is", "Oslo", negatives=(f"The mother of {name} is",)
+            )
+        )
     other = open_store(address)
     gateways = [EditFeed(one, encoder=lambda gate: HashingEncoder()) for one in (store, other)]
     shipped = replace(default_gate(), encoder="hashing")
@@ -387,13 +444,17 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
 def test_an_edit_added_at_one_gateway_is_in_force_at_the_other_within_a_second(
     postgres: Database, address: str
 ) -> None:
-    from tests.worlds.gateways import running, upstream
+    from tests.fakes.gateways import running, upstream
 
     def edited(gateway: Any) -> str | None:
         return gateway.chat("What is the capital of Peru?")[1].get("x-drike-edits")
 
     fields = {"subject": PERU.subject, "query": PERU.query, "target_new": PERU.target_new}
-    with upstream() as above, running(above.url, address) as one, running(above.url, address) as other:
+    with (
+        upstream() as above,
+        running(above.url, address) as one,
+        running(above.url, address) as other,
+    ):
         for lost in (False, True):
             assert edited(other) is None
             if lost:
@@ -414,8 +475,10 @@ def test_an_edit_added_at_one_gateway_is_in_force_at_the_other_within_a_second(
 
 
 @pytest.mark.slow
-def test_a_gateway_goes_on_without_its_database_and_reads_what_it_missed(postgres: Database, address: str) -> None:
-    from tests.worlds.gateways import running, upstream
+def test_a_gateway_goes_on_without_its_database_and_reads_what_it_missed(
+    postgres: Database, address: str
+) -> None:
+    from tests.fakes.gateways import running, upstream
 
     def edited(gateway: Any) -> str | None:
         return gateway.chat("What is the capital of Peru?")[1].get("x-drike-edits")
@@ -463,12 +526,16 @@ def test_a_log_that_is_cut_is_refused_when_opened_and_while_it_is_used(
     uses: tuple[Callable[[], object], ...] = (
         lambda: open_store(address), store.changes, lambda: retire(store, 1), lambda: store.put(PERU, supersede=True),
     )  # fmt: skip
-    for use in (*uses, lambda: snapshot(store, seen)) if "FROM drike_changes" in statement else uses[:2]:
+    for use in (
+        (*uses, lambda: snapshot(store, seen)) if "FROM drike_changes" in statement else uses[:2]
+    ):
         with pytest.raises(StoreError, match=r"is damaged|there is no edit 1"):
             use()
 
 
-def test_claims_that_were_lost_are_made_again_from_the_log(postgres: Database, store: EditStore, address: str) -> None:
+def test_claims_that_were_lost_are_made_again_from_the_log(
+    postgres: Database, store: EditStore, address: str
+) -> None:
     store.put(PERU)
     before = postgres.run("SELECT * FROM drike_claims ORDER BY key", url=address)
     postgres.run("DELETE FROM drike_claims", url=address)
@@ -476,14 +543,17 @@ def test_claims_that_were_lost_are_made_again_from_the_log(postgres: Database, s
     with pytest.raises(ConflictError, match="contradicts edit 1"):
         other.put(replace(PERU, target_new="Rome"))
     other.put(CHILE)
-    assert postgres.run("SELECT * FROM drike_claims WHERE edit = 1 ORDER BY key", url=address) == before
+    assert (
+        postgres.run("SELECT * FROM drike_claims WHERE edit = 1 ORDER BY key", url=address)
+        == before
+    )
     other.close()
 
 
 def test_a_database_with_another_history_is_read_anew_and_one_of_a_newer_drike_not_written(
     postgres: Database, store: EditStore, address: str
 ) -> None:
-    from drike.serving.feed import EditFeed
+    from drike.gateway.tenants import EditFeed
 
     tables = ("changes", "claims", "settings")
     store.put(PERU)
@@ -492,8 +562,14 @@ def test_a_database_with_another_history_is_read_anew_and_one_of_a_newer_drike_n
     store.put(CHILE)
     feed = EditFeed(store, Named())
     assert len(feed.index.edits) == 2
-    restore = [f"DELETE FROM drike_{name}; INSERT INTO drike_{name} SELECT * FROM old_{name}" for name in tables]
-    off, on = (f"ALTER TABLE drike_changes {what} TRIGGER drike_log_only_grows" for what in ("DISABLE", "ENABLE"))
+    restore = [
+        f"DELETE FROM drike_{name}; INSERT INTO drike_{name} SELECT * FROM old_{name}"
+        for name in tables
+    ]
+    off, on = (
+        f"ALTER TABLE drike_changes {what} TRIGGER drike_log_only_grows"
+        for what in ("DISABLE", "ENABLE")
+    )
     postgres.run(off, *restore, on, url=address)
     feed.refresh()
     assert (feed.problem, feed.snapshot.revision, [*feed.index.edits]) == (None, 1, [1])
@@ -506,7 +582,7 @@ def test_a_database_with_another_history_is_read_anew_and_one_of_a_newer_drike_n
 def test_a_frozen_server_is_reported_in_time_and_keeps_nothing_of_what_was_given_up(
     postgres: Database, store: EditStore, address: str
 ) -> None:
-    from tests.worlds.gateways import running, upstream
+    from tests.fakes.gateways import running, upstream
 
     fields = {"subject": CHILE.subject, "query": CHILE.query, "target_new": CHILE.target_new}
     with upstream() as above, running(above.url, address, PERU) as gateway:
@@ -517,8 +593,13 @@ def test_a_frozen_server_is_reported_in_time_and_keeps_nothing_of_what_was_given
             os.kill(pid, signal.SIGSTOP)
         try:
             began = time.monotonic()
-            assert [gateway.manage("POST", "/admin/v1/edits", fields)[0] for _ in range(2)] == [503] * 2
-            assert gateway.manage("GET", "/admin/v1/edits/1")[0] == 503 and time.monotonic() - began < 20
+            assert [gateway.manage("POST", "/admin/v1/edits", fields)[0] for _ in range(2)] == [
+                503
+            ] * 2
+            assert (
+                gateway.manage("GET", "/admin/v1/edits/1")[0] == 503
+                and time.monotonic() - began < 20
+            )
             assert gateway.chat("What is the capital of Peru?")[1]["x-drike-edits"] == "1@1"
             while gateway.manage("GET", "/readyz")[0] == 200:
                 assert time.monotonic() - began < 40

@@ -14,13 +14,19 @@ from pathlib import Path
 
 import pytest
 
+from drike.edits.record import (
+    ConflictError,
+    EditRecord,
+    StoreError,
+    UnavailableError,
+    conflict_keys,
+)
 from drike.gates.by_name import Named
-from drike.serving.feed import EditFeed
+from drike.gateway.tenants import EditFeed
 from drike.stores.log import CLAIMS, snapshot
-from drike.stores.records import ConflictError, EditRecord, StoreError, UnavailableError, conflict_keys
 from drike.stores.sqlite import SqliteStore
-from tests.worlds.stores import PERU, active
-from tests.worlds.tally import Tally
+from tests.fakes.stores import PERU, active
+from tests.fakes.tally import Tally
 
 
 def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
@@ -60,7 +66,9 @@ def prepare(path: Path, *statements: str) -> None:
         ),
     ],
 )
-def test_another_database_is_refused_and_left_as_it_was(tmp_path: Path, statements: list[str], message: str) -> None:
+def test_another_database_is_refused_and_left_as_it_was(
+    tmp_path: Path, statements: list[str], message: str
+) -> None:
     path = tmp_path / "edits.db"
     prepare(path, *statements)
     before = path.read_bytes()
@@ -72,7 +80,9 @@ def test_another_database_is_refused_and_left_as_it_was(tmp_path: Path, statemen
 @pytest.mark.parametrize("content", [b"no database" * 500, b"SQLite format 3\0" + b"x" * 5000])
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "edits.db").write_bytes(content)
-    with pytest.raises(StoreError, match=r"is damaged or no store of edits .*: restore it from a copy"):
+    with pytest.raises(
+        StoreError, match=r"is damaged or no store of edits .*: restore it from a copy"
+    ):
         SqliteStore(tmp_path / "edits.db")
 
 
@@ -85,7 +95,9 @@ def damaged(path: Path, every: int, masks: tuple[int, ...]) -> tuple[int, int]:
     """Change bytes of a store one by one; return how many changes were refused, and how many made no difference."""
     store = SqliteStore(path)
     for n in range(8):
-        store.put(EditRecord(f"Town {n}", f"The river of Town {n} is", f"River {n}", reason="x" * 200))
+        store.put(
+            EditRecord(f"Town {n}", f"The river of Town {n} is", f"River {n}", reason="x" * 200)
+        )
     store.put(EditRecord("Town 1", "The river of Town 1 is", "Nile"), supersede=True)
     good = store.changes()
     store.close()
@@ -132,8 +144,14 @@ def test_a_full_disk_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> No
     store = SqliteStore(tmp_path / "edits.db")
     store.put(PERU)
     store._file.execute("PRAGMA max_page_count = 8")
-    with pytest.raises(StoreError, match=r"cannot be written \(database or disk is full\): make room"):
-        store.put(EditRecord("Chile", "The capital of Chile is", "Rome", reason="x" * 9_999, source="y" * 9_999))
+    with pytest.raises(
+        StoreError, match=r"cannot be written \(database or disk is full\): make room"
+    ):
+        store.put(
+            EditRecord(
+                "Chile", "The capital of Chile is", "Rome", reason="x" * 9_999, source="y" * 9_999
+            )
+        )
     assert active(store) == {"Oslo"}
     store._file.execute("PRAGMA max_page_count = 1000")
     store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
@@ -142,7 +160,9 @@ def test_a_full_disk_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> No
 def test_a_store_that_could_not_be_written_is_opened_anew(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         store.put(PERU)
-        store._file.execute("PRAGMA query_only = ON")  # fails as a file system does that is read-only
+        store._file.execute(
+            "PRAGMA query_only = ON"
+        )  # fails as a file system does that is read-only
         with pytest.raises(UnavailableError, match="check the path and its permissions"):
             store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
         assert store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
@@ -158,7 +178,9 @@ def test_the_store_never_uses_a_write_ahead_log(tmp_path: Path) -> None:
 
 
 def test_the_store_needs_no_torch() -> None:
-    code = "import sys, drike.stores.portable, drike.stores.sqlite; sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys, drike.stores.portable, drike.stores.sqlite; sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -167,7 +189,9 @@ def test_a_checksum_that_is_no_text_is_reported(tmp_path: Path, checksum: object
     path = tmp_path / "edits.db"
     three_edits(path).close()
     with closing(sqlite3.connect(path)) as file, file:
-        file.execute("CREATE TABLE damaged AS SELECT * FROM changes")  # without the constraints of the other
+        file.execute(
+            "CREATE TABLE damaged AS SELECT * FROM changes"
+        )  # without the constraints of the other
         file.execute("UPDATE damaged SET checksum = ? WHERE number = 2", [checksum])
         file.execute("DROP TABLE changes")
         file.execute("ALTER TABLE damaged RENAME TO changes")
@@ -214,13 +238,23 @@ def test_a_log_that_is_cut_or_rewritten_is_refused_when_opened_and_while_it_is_u
         number, edit, version, made, entry = file.execute(
             "SELECT number, edit, version, created_at, entry FROM changes WHERE number = 3"
         ).fetchone()
-        content = [2 if "= 2" in statement else number, edit, version, made, entry.replace("Oslo", "Rome")]
-        forged = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]  # as a store without a chain has it
+        content = [
+            2 if "= 2" in statement else number,
+            edit,
+            version,
+            made,
+            entry.replace("Oslo", "Rome"),
+        ]
+        forged = hashlib.sha256(json.dumps(content).encode()).hexdigest()[
+            :16
+        ]  # as a store without a chain has it
         file.execute("DROP TRIGGER no_update")
         file.execute("DROP TRIGGER no_delete")
         file.execute(statement, {"forged": forged} if ":forged" in statement else {})
         file.commit()
-    with pytest.raises(StoreError, match=r"is damaged or no store of edits \(.*\): restore it from a copy"):
+    with pytest.raises(
+        StoreError, match=r"is damaged or no store of edits \(.*\): restore it from a copy"
+    ):
         if not running:
             SqliteStore(path).changes()
         elif "number = 2" in statement and "entry" in statement:
@@ -233,7 +267,9 @@ def test_a_log_that_is_cut_or_rewritten_is_refused_when_opened_and_while_it_is_u
     store.close()
 
 
-@pytest.mark.parametrize("statement", ["DELETE FROM claims", "UPDATE claims SET key = key || 'x' WHERE edit = 2"])
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM claims", "UPDATE claims SET key = key || 'x' WHERE edit = 2"]
+)
 def test_claims_that_were_lost_are_made_again_from_the_log(tmp_path: Path, statement: str) -> None:
     path = tmp_path / "edits.db"
     three_edits(path).close()
@@ -245,21 +281,32 @@ def test_claims_that_were_lost_are_made_again_from_the_log(tmp_path: Path, state
     with pytest.raises(ConflictError, match="contradicts edit 2"):
         store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
     store.put(EditRecord("Mali", "The river of Mali is", "Niger"))
-    assert store._file.execute("SELECT * FROM claims WHERE edit < 4 ORDER BY key").fetchall() == before
+    assert (
+        store._file.execute("SELECT * FROM claims WHERE edit < 4 ORDER BY key").fetchall() == before
+    )
     store.close()
 
 
 def test_a_chain_goes_on_from_an_old_store_and_covers_its_last_change(tmp_path: Path) -> None:
     path = tmp_path / "edits.db"
     with closing(sqlite3.connect(path)) as file:
-        file.executescript((Path(__file__).parents[1] / "golden/data/stores/version-2.sql").read_text("utf-8"))
+        file.executescript(
+            (Path(__file__).parents[1] / "golden/data/stores/version-2.sql").read_text("utf-8")
+        )
     with closing(SqliteStore(path)) as store:
         [added] = store.put(EditRecord("Chad", "The capital of Chad is", "Rome"))
         changes = store.changes()
-        assert [len(change.checksum) for change in changes] == [16] * 9 + [32] and changes[-1] == added
+        assert [len(change.checksum) for change in changes] == [16] * 9 + [32] and changes[
+            -1
+        ] == added
     with closing(sqlite3.connect(path)) as file:
-        file.executescript("DROP TRIGGER no_update; UPDATE changes SET checksum = 'x' || checksum WHERE number = 9")
-    with closing(SqliteStore(path)) as store, pytest.raises(StoreError, match=r"is damaged .*change 9"):
+        file.executescript(
+            "DROP TRIGGER no_update; UPDATE changes SET checksum = 'x' || checksum WHERE number = 9"
+        )
+    with (
+        closing(SqliteStore(path)) as store,
+        pytest.raises(StoreError, match=r"is damaged .*change 9"),
+    ):
         store.changes()
 
 
@@ -270,8 +317,15 @@ def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_pat
     with path.open("w") as file:
         for i in range(100_000):
             name = f"Town {i} on the River {i % 977}"
-            fact = {"subject": name, "query": f"The mayor of {name} is", "target_new": f"Person {i % 97}"}
-            file.write(json.dumps({**fact, "aliases": [f"T{i}"], "negatives": [f"Who lives in {name}?"]}) + "\n")
+            fact = {
+                "subject": name,
+                "query": f"The mayor of {name} is",
+                "target_new": f"Person {i % 97}",
+            }
+            file.write(
+                json.dumps({**fact, "aliases": [f"T{i}"], "negatives": [f"Who lives in {name}?"]})
+                + "\n"
+            )
     seconds: dict[str, float] = {"JSON": 0.0}
     for line in path.read_text("utf-8").splitlines():
         began = time.process_time()
@@ -284,7 +338,12 @@ def test_a_hundred_thousand_edits_are_imported_listed_and_served_in_time(tmp_pat
             arguments += ["--store", str(store)] if command[1] != "--help" else []
             subprocess.run(arguments, check=True, stdout=out)
             after = os.times()
-        used = after.children_user + after.children_system - before.children_user - before.children_system
+        used = (
+            after.children_user
+            + after.children_system
+            - before.children_user
+            - before.children_system
+        )
         seconds[command[1]] = used
     began = time.process_time()
     with closing(SqliteStore(store)) as opened:
@@ -304,7 +363,9 @@ def test_a_change_of_what_claims_are_compared_by_renames_their_setting() -> None
         "relation\nspouse of it nee lee is\nsao paulo s u s",
     }
     record = EditRecord("J. K. Rowling", query, "A", aliases=aliases)
-    assert (CLAIMS, conflict_keys(record)) == ("claims by initials", keys), "else old ones would stay as they are"
+    assert (CLAIMS, conflict_keys(record)) == ("claims by initials", keys), (
+        "else old ones would stay as they are"
+    )
 
 
 def test_a_store_of_an_earlier_version_compares_its_edits_as_new_ones(tmp_path: Path) -> None:

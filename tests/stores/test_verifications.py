@@ -8,22 +8,34 @@ from pathlib import Path
 
 import pytest
 
-from drike.stated import Stated
+from drike.answers.statements import Stated
+from drike.edits.record import StoreError
 from drike.stores import verifications
 from drike.stores.log import EditStore
-from drike.stores.records import StoreError
 from drike.stores.sqlite import SqliteStore
-from drike.stores.verifications import QuestionKind, Verification, VerifiedQuestion, compare, last_number, save, saved
-from tests.worlds.stores import PERU, Opener
+from drike.stores.verifications import (
+    QuestionKind,
+    Verification,
+    VerifiedQuestion,
+    compare,
+    last_number,
+    save,
+    saved,
+)
+from tests.fakes.stores import PERU, Opener
 
 
-def answer(question: str = "The capital of Peru is", *, holds: bool = True, version: int = 1) -> VerifiedQuestion:
+def answer(
+    question: str = "The capital of Peru is", *, holds: bool = True, version: int = 1
+) -> VerifiedQuestion:
     said = Stated.NEW if holds else Stated.OLD
     return VerifiedQuestion(1, version, QuestionKind.QUERY, question, said, True, holds)
 
 
 def run_of(*questions: VerifiedQuestion, model: str = "m") -> Verification:
-    return Verification("2026-11-22T12:00:00Z", model, "Calibrated", 0.5, "AsBlock", "0.1.0", questions)
+    return Verification(
+        "2026-11-22T12:00:00Z", model, "Calibrated", 0.5, "AsBlock", "0.1.0", questions
+    )
 
 
 def test_runs_are_numbered_and_read_back(store: EditStore) -> None:
@@ -67,11 +79,16 @@ def test_a_run_that_fails_to_be_kept_leaves_nothing(store: EditStore) -> None:
 def test_a_store_of_an_earlier_version_gets_the_table_when_it_needs_it(tmp_path: Path) -> None:
     path = tmp_path / "edits.db"
     with closing(sqlite3.connect(path)) as file:
-        file.executescript((Path(__file__).parents[1] / "golden/data/stores/version-1.sql").read_text("utf-8"))
+        file.executescript(
+            (Path(__file__).parents[1] / "golden/data/stores/version-1.sql").read_text("utf-8")
+        )
 
     def tables() -> set[str]:
         with closing(sqlite3.connect(path)) as file:
-            return {name for [name] in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            return {
+                name
+                for [name] in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            }
 
     with closing(SqliteStore(path)) as store:
         assert last_number(store) == 0 and "verifications" not in tables()
@@ -85,13 +102,17 @@ def test_a_damaged_run_is_reported(tmp_path: Path) -> None:
         save(store, run_of(answer()))
         with closing(sqlite3.connect(path)) as file, file:
             file.execute("UPDATE verifications SET verification = '{}'")
-        with pytest.raises(StoreError, match=r"is damaged or no store of edits \(verification 1: it lacks"):
+        with pytest.raises(
+            StoreError, match=r"is damaged or no store of edits \(verification 1: it lacks"
+        ):
             saved(store, 1)
 
 
 def test_what_broke_and_what_was_mended_is_found_whatever_its_version() -> None:
     before = run_of(answer("a"), answer("b", holds=False), answer("c"), answer("gone", holds=False))
-    after = run_of(answer("b"), answer("a", holds=False, version=2), answer("c"), answer("new", holds=False))
+    after = run_of(
+        answer("b"), answer("a", holds=False, version=2), answer("c"), answer("new", holds=False)
+    )
     broken, mended = compare(before, after)
     assert broken == [(answer("a"), answer("a", holds=False, version=2))]
     assert mended == [(answer("b", holds=False), answer("b"))]

@@ -37,7 +37,17 @@ class Outer:
 
 
 RIGHT = Outer(
-    3, 0.5, True, None, Colour.RED, "dot", (1.0, 2), ("a", 1), Inner("x"), {"y": Inner("z")}, {"a": [1, None]}
+    3,
+    0.5,
+    True,
+    None,
+    Colour.RED,
+    "dot",
+    (1.0, 2),
+    ("a", 1),
+    Inner("x"),
+    {"y": Inner("z")},
+    {"a": [1, None]},
 )
 WRONG: dict[str, tuple[Any, ...]] = {
     "count": (None, True, -1, 0.5, 1.0, "3", 2**63, 10**400, []),
@@ -67,7 +77,9 @@ def test_a_record_is_read_as_it_was_written() -> None:
             read(Outer, value)
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
+)
 def test_a_value_of_another_type_or_range_is_refused_by_its_name(name: str, value: object) -> None:
     written = {**asdict(RIGHT), "several": [1.0, 2], "pair": ["a", 1]}
     with pytest.raises(ValueError, match=f"^{name}: "):
@@ -75,7 +87,8 @@ def test_a_value_of_another_type_or_range_is_refused_by_its_name(name: str, valu
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "NaN", "[Infinity]", "[" * 100_000, '"\\ud800"', b"\xff", '{"a": 1} x', "1" * 5_000]
+    "text",
+    ["", "{", "NaN", "[Infinity]", "[" * 100_000, '"\\ud800"', b"\xff", '{"a": 1} x', "1" * 5_000],
 )
 def test_text_that_is_no_json_is_refused(text: str | bytes) -> None:
     with pytest.raises(ValueError):

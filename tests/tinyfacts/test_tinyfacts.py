@@ -13,8 +13,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from drike.datasets import load
 from drike.models.reader import NEIGHBOUR, BayesianReader
+from drike.research.datasets import load
 from drike.tinyfacts import EDITABLE, MODEL, ROWS, TEMPLATES, facts
 from tools.tinyfacts.build import build, kit, save
 from tools.tinyfacts.check import demonstrations_for, held_out, measure
@@ -46,7 +46,9 @@ def test_each_subject_has_one_object_per_relation_and_each_object_three_subjects
     assert len(true_facts()) == len(facts())
     assert min(Counter((f.relation, f.object) for f in facts()).values()) >= 3
     assert {f.relation for f in facts()} == set(TEMPLATES)
-    assert all(f.subject.isascii() and len(f.subject.split()) <= 4 and " " not in f.object for f in facts())
+    assert all(
+        f.subject.isascii() and len(f.subject.split()) <= 4 and " " not in f.object for f in facts()
+    )
 
 
 def test_wordings_are_distinct_and_end_just_before_the_object() -> None:
@@ -54,7 +56,9 @@ def test_wordings_are_distinct_and_end_just_before_the_object() -> None:
     every = [template for templates in both for group in templates.values() for template in group]
     assert len(set(every)) == len(every) == 2 * 6 * len(TEMPLATES)
     assert all(template.count("{}") == 1 and template == template.strip() for template in every)
-    said = [t.format(f.subject) for templates in both for f in facts() for t in templates[f.relation]]
+    said = [
+        t.format(f.subject) for templates in both for f in facts() for t in templates[f.relation]
+    ]
     assert len(set(said)) == len(said)
 
 
@@ -65,7 +69,9 @@ def test_no_wording_comes_from_counterfact() -> None:
         for row in json.loads((SHARED / f"counterfact_flat_{name}.json").read_text("utf-8")):
             published.add(row["prompt"].replace(row["subject"], "{}", 1))
     ours = TEMPLATES, other_templates()
-    assert not published & {template for templates in ours for group in templates.values() for template in group}
+    assert not published & {
+        template for templates in ours for group in templates.values() for template in group
+    }
 
 
 def test_the_stored_rows_equal_the_generated_ones() -> None:
@@ -108,7 +114,9 @@ def test_nearest_rows_are_demonstration_rows_about_something_else() -> None:
     index = load_neighbours()
     assert index.shape == (len(rows()), NEAREST)
     assert index.min() >= EDITABLE
-    keys = [(r["requested_rewrite"]["subject"], r["requested_rewrite"]["relation_id"]) for r in rows()]
+    keys = [
+        (r["requested_rewrite"]["subject"], r["requested_rewrite"]["relation_id"]) for r in rows()
+    ]
     for i, near in enumerate(index.tolist()):
         assert len(set(near)) == NEAREST
         assert keys[i] not in {keys[j] for j in near}
@@ -139,9 +147,20 @@ def test_objects_are_one_token_and_encoding_is_piecewise() -> None:
 def test_training_documents_contain_no_editable_fact_and_no_held_out_wording() -> None:
     world_kit, tokenizer = world()
     rng = np.random.default_rng(1)
-    hidden = [t.format(f.subject) for f in world_kit.wordings.facts[:EDITABLE] for t in TEMPLATES[f.relation]]
-    texts = [tokenizer.decode(label(world_kit, rng, draw(world_kit, rng, 20)).ids.tolist()) for _ in range(50)]
-    texts += [tokenizer.decode(imagined(world_kit, rng, thought)[0]) for thought in (False, True) for _ in range(50)]
+    hidden = [
+        t.format(f.subject)
+        for f in world_kit.wordings.facts[:EDITABLE]
+        for t in TEMPLATES[f.relation]
+    ]
+    texts = [
+        tokenizer.decode(label(world_kit, rng, draw(world_kit, rng, 20)).ids.tolist())
+        for _ in range(50)
+    ]
+    texts += [
+        tokenizer.decode(imagined(world_kit, rng, thought)[0])
+        for thought in (False, True)
+        for _ in range(50)
+    ]
     together = "\n".join(texts)
     assert not [sentence for sentence in hidden if sentence in together]
     plain = "".join(tokenizer.decode(statements(world_kit, rng, 500)[0]) for _ in range(10))
@@ -198,10 +217,15 @@ def test_a_short_build_is_deterministic_and_loads(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_other_model_is_narrower_and_its_rows_state_the_same_edits_in_other_words(tmp_path: Path) -> None:
+def test_the_other_model_is_narrower_and_its_rows_state_the_same_edits_in_other_words(
+    tmp_path: Path,
+) -> None:
     out = tmp_path / "other"
     list(build(out, seed=1, threads=1, curriculum=(Stage(1, 2),), other=True))
-    assert json.loads((out / "config.json").read_text("utf-8"))["hidden_size"] < new_model(0).config.hidden_size
+    assert (
+        json.loads((out / "config.json").read_text("utf-8"))["hidden_size"]
+        < new_model(0).config.hidden_size
+    )
     usual, other = load(ROWS, cleaning=False).cases, load(out / "rows.json", cleaning=False).cases
     assert [replace(c.edit, query="") for c in other] == [replace(c.edit, query="") for c in usual]
     said = {t.format(f.subject) for f in facts() for t in other_templates()[f.relation]}
@@ -236,13 +260,15 @@ def test_demonstrations_are_chosen_without_an_encoder() -> None:
 
 @pytest.mark.skipif(not MODEL.exists(), reason="the embedded model is not built yet")
 def test_the_embedded_model_knows_its_facts_and_takes_an_edit() -> None:
-    from drike.evaluation.judge import Judge, Question
     from drike.models.local.huggingface import load as load_model
     from drike.prompts import Prompt, PromptStyle
+    from drike.research.evaluation.judge import Judge, Question
 
     model = load_model(str(MODEL))
     cases = load(ROWS, cleaning=False).cases[:50]
-    known = Judge(model).ask([Question(Prompt(c.edit.query), c.edit.target_true or "") for c in cases])
+    known = Judge(model).ask(
+        [Question(Prompt(c.edit.query), c.edit.target_true or "") for c in cases]
+    )
     assert sum(verdict.correct for verdict in known) >= 47
     every = load(ROWS).cases
     edited = [

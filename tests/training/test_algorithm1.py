@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from benchmarks.lib.draws import sampled
-from drike.editors.catalog import InContextEditor
-from drike.editors.pool import Pool
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Budget, Flip, Fraction, RankAndCut, Threshold
-from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+from drike.edits.edit import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.prompts import demonstration_block
-from drike.training.algorithm1 import Choose, Episode, loss_of, rewrite_reward, top, train
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import candidates_of, rollout
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.pool import Pool
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Budget, Flip, Fraction, RankAndCut, Threshold
+from drike.research.training.algorithm1 import Choose, Episode, loss_of, rewrite_reward, top, train
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import candidates_of, rollout
 
 
 def literal_algorithm_1(
@@ -55,12 +55,16 @@ def literal_algorithm_1(
 @pytest.mark.parametrize("flip", ["offender", "algorithm1"])
 @pytest.mark.parametrize("write_only", [False, True])
 @pytest.mark.parametrize("episodes", [150, pytest.param(2_000, marks=pytest.mark.slow)])
-def test_every_rollout_equals_the_literal_algorithm(flip: Flip, write_only: bool, episodes: int) -> None:
+def test_every_rollout_equals_the_literal_algorithm(
+    flip: Flip, write_only: bool, episodes: int
+) -> None:
     rng = random.Random(11)
     for _ in range(episodes):
         n = rng.randint(1, 16)
         answers = [rng.random() < 0.6 for _ in range(n)]
-        z = torch.tensor([rng.gauss(0, 2) for _ in range(n)], dtype=torch.float64, requires_grad=True)
+        z = torch.tensor(
+            [rng.gauss(0, 2) for _ in range(n)], dtype=torch.float64, requires_grad=True
+        )
         sigma, most = rng.choice([0.0, rng.random() * 0.3]), rng.randint(1, 16)
         expected_k, expected_sigma, expected_rewards, expected_loss = literal_algorithm_1(
             z, sigma, most, answers, flip=flip
@@ -73,7 +77,10 @@ def test_every_rollout_equals_the_literal_algorithm(flip: Flip, write_only: bool
         model = ScriptedModel(rule, scores=not write_only)
         budget = Threshold(sigma, most, flip)
         tried, rewards = rollout(model, candidates_of(n), torch.log_softmax(z, dim=0), budget)
-        loss, after = loss_of(rewards.rewards, tried.log_p), budget.after(tried.probs, rewards.rewards)
+        loss, after = (
+            loss_of(rewards.rewards, tried.log_p),
+            budget.after(tried.probs, rewards.rewards),
+        )
         [gradient] = torch.autograd.grad(loss, z)
         assert len(rewards.rewards) == tried.k == expected_k
         assert list(rewards.rewards) == expected_rewards
@@ -91,7 +98,10 @@ def test_train_equals_the_literal_loop_with_adam_episode_by_episode() -> None:
         return new_object_of(prompt) if zlib.crc32(prompt.encode()) % 5 else " nothing"
 
     pool, ours = Pool(cases[40:], encoder), Retriever(encoder, seed=2)
-    editor, reward = InContextEditor("DR-IKE", pool, RankAndCut(ours, Threshold())), rewrite_reward(ScriptedModel(rule))
+    editor, reward = (
+        InContextEditor("DR-IKE", pool, RankAndCut(ours, Threshold())),
+        rewrite_reward(ScriptedModel(rule)),
+    )
     episodes = list(train(editor, reward, cases[:40], epochs=5, learning_rate=rate))
     theirs, sigma, at = Retriever(encoder, seed=2), 0.0, 0
     optimizer = torch.optim.Adam(theirs.head.parameters(), lr=rate)
@@ -103,9 +113,14 @@ def test_train_equals_the_literal_loop_with_adam_episode_by_episode() -> None:
             order = torch.argsort(z, descending=True, stable=True).tolist()
             answers = []
             for j in range(1, 17):
-                shown = "".join(demonstration_block(d) for d in [*c.fixed, *(c.retains[i] for i in order[:j])])
+                shown = "".join(
+                    demonstration_block(d) for d in [*c.fixed, *(c.retains[i] for i in order[:j])]
+                )
                 own = f"New Fact: {case.edit.fact}\nPrompt: {case.edit.query}"
-                answers.append(rule(f"{shown}{own} {case.edit.target_new}\n\n{own}").strip() == case.edit.target_new)
+                answers.append(
+                    rule(f"{shown}{own} {case.edit.target_new}\n\n{own}").strip()
+                    == case.edit.target_new
+                )
             k, sigma, rewards, loss = literal_algorithm_1(z, sigma, 16, answers, flip="offender")
             optimizer.zero_grad()
             loss.backward()
@@ -116,7 +131,9 @@ def test_train_equals_the_literal_loop_with_adam_episode_by_episode() -> None:
             assert isinstance(episode.budget, Threshold)
             assert episode.budget.sigma == pytest.approx(sigma, abs=1e-6)
             sigma, at = episode.budget.sigma, at + 1
-    assert len({episode.k for episode in episodes}) > 3, "the test needs episodes in which sigma cuts"
+    assert len({episode.k for episode in episodes}) > 3, (
+        "the test needs episodes in which sigma cuts"
+    )
     assert torch.allclose(ours.head.weight, theirs.head.weight, atol=1e-5)
 
 
@@ -159,7 +176,9 @@ def trained(
         InContextEditor("DR-IKE", pool, RankAndCut(retriever, Threshold())),
         rewrite_reward(ScriptedModel(rule)),
     )
-    episodes = train(editor, reward, cases[:20], epochs=epochs, learning_rate=learning_rate, choose=choose)
+    episodes = train(
+        editor, reward, cases[:20], epochs=epochs, learning_rate=learning_rate, choose=choose
+    )
     return list(episodes), retriever, pool, cases
 
 
@@ -168,10 +187,17 @@ def new_object_of(prompt: str) -> str:
 
 
 def shown_kinds(prompt: str) -> list[str]:
-    return [kind for line in prompt.splitlines() for kind in KINDS if line.startswith(f"Prompt: The {kind}")]
+    return [
+        kind
+        for line in prompt.splitlines()
+        for kind in KINDS
+        if line.startswith(f"Prompt: The {kind}")
+    ]
 
 
-def kept_kinds(retriever: Retriever, budget: Budget, pool: Pool, cases: list[EditCase]) -> list[list[str]]:
+def kept_kinds(
+    retriever: Retriever, budget: Budget, pool: Pool, cases: list[EditCase]
+) -> list[list[str]]:
     """Return the kinds each edit keeps under the trained policy, best first."""
     kept = []
     for candidates in pool.candidates([case.edit for case in cases[:20]]):
@@ -188,7 +214,9 @@ def test_training_ranks_helpful_retains_first_and_sigma_cuts_the_rest(form: str)
     def newest_is_a_river(prompt: str) -> str:
         return new_object_of(prompt) if shown_kinds(prompt)[-1:] == ["river"] else " nothing"
 
-    episodes, retriever, pool, cases = trained(newest_is_a_river, form=form, epochs=15, learning_rate=1e-3)
+    episodes, retriever, pool, cases = trained(
+        newest_is_a_river, form=form, epochs=15, learning_rate=1e-3
+    )
     kept = kept_kinds(retriever, episodes[-1].budget, pool, cases)
     assert {kind for kinds in kept for kind in kinds} == {"river"}
     assert 1 < sum(map(len, kept)) / len(kept) < 8
@@ -204,7 +232,9 @@ def test_sampled_training_learns_to_show_only_the_one_helpful_kind() -> None:
         return new_object_of(prompt) if set(shown_kinds(prompt)) == {"river"} else " nothing"
 
     draws = sampled(random.Random(0))
-    episodes, retriever, pool, cases = trained(only_rivers, form="cross", epochs=15, learning_rate=1e-3, choose=draws)
+    episodes, retriever, pool, cases = trained(
+        only_rivers, form="cross", epochs=15, learning_rate=1e-3, choose=draws
+    )
     kept = kept_kinds(retriever, episodes[-1].budget, pool, cases)
     assert {kind for kinds in kept for kind in kinds} == {"river"}
     assert sum(map(len, kept)) / len(kept) < 8
@@ -252,7 +282,11 @@ def test_a_fixed_fraction_never_changes_in_training() -> None:
     cases = world()
     encoder = HashingEncoder()
     retriever = Retriever(encoder)
-    editor = InContextEditor("Rank-50%", Pool(cases[20:], encoder), RankAndCut(retriever, Fraction(0.5)))
-    episodes = list(train(editor, rewrite_reward(ScriptedModel(new_object_of)), cases[:3], epochs=1))
+    editor = InContextEditor(
+        "Rank-50%", Pool(cases[20:], encoder), RankAndCut(retriever, Fraction(0.5))
+    )
+    episodes = list(
+        train(editor, rewrite_reward(ScriptedModel(new_object_of)), cases[:3], epochs=1)
+    )
     assert [episode.k for episode in episodes] == [8, 8, 8]
     assert {episode.budget for episode in episodes} == {Fraction(0.5)}

@@ -10,29 +10,29 @@ import numpy as np
 import pytest
 from safetensors.torch import load as unpacked
 
-from drike.datasets import Dataset
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Threshold
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.errors import GuaranteeError, UsageError
-from drike.evaluation.evaluate import CaseAnswers
-from drike.evaluation.risk_control import (
-    CertifiedGuarantee,
-    Guarantee,
-)
-from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
-from drike.training.s_objective import certify, check_possible, count_right
-from tests.worlds.commands import run
-from tests.worlds.small import CAPITALS
-from tests.worlds.suggestible import ACTIONS, ENCODER, UNTRAINED
+from drike.research.datasets import Dataset
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Threshold
+from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
+from drike.research.runs import checkpoint
+from drike.research.runs.checkpoint import Checkpoint
+from drike.research.training.s_objective import certify, check_possible, count_right
+from tests.fakes.commands import run
+from tests.fakes.small import CAPITALS
+from tests.fakes.suggestible import ACTIONS, ENCODER, UNTRAINED
 
 
 def test_the_edits_held_out_for_a_guarantee_come_in_a_random_order() -> None:
     """A data file with the easy rows first could otherwise buy a guarantee with these."""
     dataset = Dataset("capitals", (), CAPITALS, ())
     rows = {case.case_id: i for i, case in enumerate(CAPITALS)}
-    places = [rows[case.case_id] for case in dataset.split(editable=30, train=2, test=2, validation=20).validation]
+    places = [
+        rows[case.case_id]
+        for case in dataset.split(editable=30, train=2, test=2, validation=20).validation
+    ]
     assert abs(np.corrcoef(places, range(20))[0, 1]) < 0.5
 
 
@@ -41,7 +41,10 @@ def answered(cases: tuple[EditCase, ...]) -> list[CaseAnswers]:
     columns, made = range(len(ACTIONS)), list[CaseAnswers]()
     for i, case in enumerate(cases):
         stays = [probe in case.neighborhood for probe in case.probes]
-        correct = [tuple((column == 0) == stay and not (stay and i % 8 == 0) for column in columns) for stay in stays]
+        correct = [
+            tuple((column == 0) == stay and not (stay and i % 8 == 0) for column in columns)
+            for stay in stays
+        ]
         made.append(CaseAnswers(str(i), tuple(correct), ((None,) * len(ACTIONS),) * len(correct)))
     return made
 
@@ -49,7 +52,9 @@ def answered(cases: tuple[EditCase, ...]) -> list[CaseAnswers]:
 def about_the_subject(case: EditCase) -> EditCase:
     """The case with neighbours that name the subject."""
     north, near = f"{case.edit.subject} is north of", case.neighborhood
-    return replace(case, probes=tuple(replace(p, query=north) if p in near else p for p in case.probes))
+    return replace(
+        case, probes=tuple(replace(p, query=north) if p in near else p for p in case.probes)
+    )
 
 
 def test_a_policy_that_forgets_neighbours_gets_a_shift_with_which_the_guarantee_holds() -> None:
@@ -61,18 +66,27 @@ def test_a_policy_that_forgets_neighbours_gets_a_shift_with_which_the_guarantee_
     kept = certify(eager, cases, answers, Guarantee("rr", 0.6), max_probes=most)
     assert (kept.edits, kept.measured) == (30, right[kept.offset][:, 2].sum() / (30 * most))
     assert kept.measured > 0.8 and kept.offset < 0
-    chosen = eager.shifted(kept.offset).choose(cases[0].edits, [probe.query for probe in cases[0].probes])
+    chosen = eager.shifted(kept.offset).choose(
+        cases[0].edits, [probe.query for probe in cases[0].probes]
+    )
     assert chosen[0] is not None and chosen[2:] == [None] * 3
-    with pytest.raises(GuaranteeError, match=r"rr>=.85 cannot be guaranteed with 30 edits: best certified 0\.[67]\d;"):
+    with pytest.raises(
+        GuaranteeError,
+        match=r"rr>=.85 cannot be guaranteed with 30 edits: best certified 0\.[67]\d;",
+    ):
         certify(eager, cases, answers, Guarantee("rr", 0.85), max_probes=most)
-    assert certify(eager, cases, answers, Guarantee("pc", 0.85), max_probes=1).offset > kept.offset - 1
+    assert (
+        certify(eager, cases, answers, Guarantee("pc", 0.85), max_probes=1).offset > kept.offset - 1
+    )
     with pytest.raises(UsageError, match="even if every answer is right"):
         check_possible(Guarantee("rr", 0.95), cases)
     with pytest.raises(UsageError, match="no edit held out for it has a neighborhood probe"):
         check_possible(Guarantee("rr", 0.5), [EditCase("a", cases[0].edit, cases[0].probes[:1])])
 
 
-def test_a_checkpoint_keeps_the_guarantee_and_one_without_the_field_still_loads(tmp_path: Path) -> None:
+def test_a_checkpoint_keeps_the_guarantee_and_one_without_the_field_still_loads(
+    tmp_path: Path,
+) -> None:
     kept = CertifiedGuarantee(Guarantee("rr", 0.85), 100, -2.0, 0.93)
     saved = Checkpoint(Retriever(ENCODER), Threshold(), per_query=UNTRAINED, promise=kept)
     checkpoint.save(saved, tmp_path)
@@ -102,7 +116,18 @@ def test_a_guarantee_from_the_command_line_is_kept_in_the_run_and_shown(
     assert loaded.promise is not None and loaded.per_query is not None
     assert (loaded.promise.edits, len(split["validation"])) == (12, 12)
     assert len(loaded.per_query.trained_on) == 18 and len(loaded.retriever.trained_on) == 6
-    assert run("evaluate", "--run", str(promised), "--editors", "dr-ike-q", "--out", str(tmp_path / "e")) == 0
+    assert (
+        run(
+            "evaluate",
+            "--run",
+            str(promised),
+            "--editors",
+            "dr-ike-q",
+            "--out",
+            str(tmp_path / "e"),
+        )
+        == 0
+    )
     assert "Guarantee of DR-IKE-Q: rr>=.6" in capsys.readouterr().out
     assert run(*SMALL, "--promise", "rr>=.75", "--out", str(refused)) == 1
     said = capsys.readouterr()

@@ -9,16 +9,16 @@ import torch
 
 from benchmarks.lib.credit import every_probe, mean_of_aspects
 from benchmarks.lib.draws import stopped_at_flip
-from drike.editors.catalog import InContextEditor, TokenLimit
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
-from drike.edits import Aspect, EditCase
-from drike.evaluation.evaluate import evaluate
+from drike.edits.edit import Aspect, EditCase
 from drike.prompts import PromptStyle
-from drike.training.algorithm1 import Reward, rewrite_reward, train
-from tests.worlds.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import candidates_of, follows_the_fact, rollout
+from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.evaluation.evaluate import evaluate
+from drike.research.training.algorithm1 import Reward, rewrite_reward, train
+from tests.fakes.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import candidates_of, follows_the_fact, rollout
 
 
 def test_rewards_of_probes_are_what_evaluation_says_and_without_other_probes_the_papers() -> None:
@@ -37,8 +37,12 @@ def test_rewards_of_probes_are_what_evaluation_says_and_without_other_probes_the
 def test_the_reward_rises_where_the_retain_that_neighbours_need_is_added() -> None:
     rollout = rollout_of(CASE)
     first = next(j for j, i in enumerate(rollout.order) if helps(rollout.pool.retains[i]))
-    assert every_probe(MODEL)(rollout).rewards == (pytest.approx(1 / 3),) * first + (1.0,) * (16 - first)
-    assert set(rewrite_reward(MODEL)(rollout).rewards) == {1.0}, "the edit's own query does not see it"
+    assert every_probe(MODEL)(rollout).rewards == (pytest.approx(1 / 3),) * first + (1.0,) * (
+        16 - first
+    )
+    assert set(rewrite_reward(MODEL)(rollout).rewards) == {1.0}, (
+        "the edit's own query does not see it"
+    )
 
 
 def test_aspects_count_alike_whatever_their_number_of_probes() -> None:
@@ -53,7 +57,10 @@ def test_a_limit_leaves_out_the_prefixes_with_a_prompt_that_is_too_long() -> Non
         return [len(text.split()) for text in texts]
 
     rollout = rollout_of(CASE)
-    queries, retains = [probe.query for probe in CASE.probes], [rollout.pool.retains[i] for i in rollout.order]
+    queries, retains = (
+        [probe.query for probe in CASE.probes],
+        [rollout.pool.retains[i] for i in rollout.order],
+    )
     prompts = [PromptStyle().show(rollout.pool, retains[:j], queries) for j in range(1, 17)]
     sixth = max(count([prompt.text for prompt in prompts[5]]))
     rewards = every_probe(MODEL)(rollout_of(CASE, limit=TokenLimit(sixth, count)))
@@ -80,15 +87,21 @@ def test_stop_on_flip_evaluates_nothing_after_the_flip() -> None:
         return " Oslo" if prompt.count("Neighbour") < 3 else " Lima"
 
     log_p = torch.log_softmax(torch.arange(8.0), dim=0)
-    tried, went_on = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold())
+    tried, went_on = rollout(
+        ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold()
+    )
     stopped = stopped_at_flip(ScriptedModel(rule, scores=False))(tried)
     assert stopped.rewards == (1, 1, -1)
     assert went_on.rewards == (1, 1, -1, -1, -1, -1, -1, -1)
     assert all(
-        Threshold().after(tried.probs, rewards.rewards).sigma == tried.probs[2] for rewards in (stopped, went_on)
+        Threshold().after(tried.probs, rewards.rewards).sigma == tried.probs[2]
+        for rewards in (stopped, went_on)
     )
 
 
 def test_text_and_scores_give_the_same_rewards() -> None:
     written, scored = ScriptedModel(follows_the_fact, scores=False), ScriptedModel(follows_the_fact)
-    assert every_probe(written)(rollout_of(CASE)).probes == every_probe(scored)(rollout_of(CASE)).probes
+    assert (
+        every_probe(written)(rollout_of(CASE)).probes
+        == every_probe(scored)(rollout_of(CASE)).probes
+    )

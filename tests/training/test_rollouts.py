@@ -11,21 +11,23 @@ import torch
 
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.draws import renormalised, sampled
-from drike.editors.catalog import InContextEditor, TokenLimit
-from drike.editors.retriever import Retriever
-from drike.editors.selectors import Fraction, RankAndCut, Threshold
 from drike.prompts import PromptStyle
-from drike.training.algorithm1 import loss_of, rewrite_reward, top, train
-from tests.worlds.retaining import CASE, ENCODER, POOL
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import candidates_of, follows_the_fact, rollout
+from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import Fraction, RankAndCut, Threshold
+from drike.research.training.algorithm1 import loss_of, rewrite_reward, top, train
+from tests.fakes.retaining import CASE, ENCODER, POOL
+from tests.fakes.scripted import ScriptedModel
+from tests.fakes.small import candidates_of, follows_the_fact, rollout
 
 
 def count_words(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
 
 
-@pytest.mark.parametrize("style", [PromptStyle(), PromptStyle("ike"), PromptStyle(own_copy=False, retain="bare")])
+@pytest.mark.parametrize(
+    "style", [PromptStyle(), PromptStyle("ike"), PromptStyle(own_copy=False, retain="bare")]
+)
 @pytest.mark.parametrize("limit", [None, TokenLimit(340, count_words)])
 def test_an_editor_is_trained_on_exactly_the_prompts_that_it_shows(
     style: PromptStyle, limit: TokenLimit | None
@@ -42,10 +44,14 @@ def test_an_editor_is_trained_on_exactly_the_prompts_that_it_shows(
         assert (episode.k < 16) == (limit is not None)
         shown: list[str] = []
         for k in range(1, episode.k + 1):
-            first_k = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Fraction(1.0, k)), style, limit)
+            first_k = InContextEditor(
+                "DR-IKE", POOL, RankAndCut(retriever, Fraction(1.0, k)), style, limit
+            )
             shown += [prompt.text for prompt in first_k.prompts([CASE.edit], queries)]
         assert asked.prompts == shown
-        assert shown[-len(queries) :] == [prompt.text for prompt in editor.prompts([CASE.edit], queries)]
+        assert shown[-len(queries) :] == [
+            prompt.text for prompt in editor.prompts([CASE.edit], queries)
+        ]
 
 
 def test_prompts_are_nested_and_end_in_the_edits_own_copy_and_query() -> None:
@@ -56,7 +62,12 @@ def test_prompts_are_nested_and_end_in_the_edits_own_copy_and_query() -> None:
         return " Oslo"
 
     candidates = candidates_of(5)
-    rollout(ScriptedModel(rule, scores=False), candidates, torch.log_softmax(torch.arange(5.0), dim=0), Threshold())
+    rollout(
+        ScriptedModel(rule, scores=False),
+        candidates,
+        torch.log_softmax(torch.arange(5.0), dim=0),
+        Threshold(),
+    )
     tail = "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is Oslo\n\n"
     tail += "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is"
     heads = [prompt.removesuffix(tail) for prompt in seen]
@@ -71,13 +82,18 @@ def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
     log_p = torch.log_softmax(torch.tensor([3.0, 2.0, 1.0, 0.0, -1.0]), dim=0)
     firsts = [0] * 5
     for seed in range(400):
-        tried, rewards = rollout(model, candidates_of(5), log_p, Threshold(0.08), sampled(random.Random(seed)))
+        tried, rewards = rollout(
+            model, candidates_of(5), log_p, Threshold(0.08), sampled(random.Random(seed))
+        )
         assert sorted(tried.order) == list(range(5))
         firsts[tried.order[0]] += 1
         assert len(rewards.rewards) == tried.k
         assert all(p > 0.08 for p in tried.probs[: tried.k]) or tried.k == 1
     expected = log_p.exp() * 400
-    assert all(abs(count - e) < 4 * (e + 1) ** 0.5 + 4 for count, e in zip(firsts, expected.tolist(), strict=True))
+    assert all(
+        abs(count - e) < 4 * (e + 1) ** 0.5 + 4
+        for count, e in zip(firsts, expected.tolist(), strict=True)
+    )
 
 
 def test_renormalised_log_probabilities_equal_those_of_the_draws() -> None:

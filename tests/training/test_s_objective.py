@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from drike.datasets import load
-from drike.editors.catalog import InContextEditor
-from drike.editors.selectors import RoleCounts
-from drike.edits import ASPECTS_OF_S, Aspect
+from drike.edits.edit import ASPECTS_OF_S, Aspect
 from drike.errors import RunError, UsageError
-from drike.evaluation.evaluate import answers_under, evaluate
-from drike.evaluation.metrics import summarise
-from drike.runs import checkpoint
-from drike.runs.run import ANSWERS as ANSWERS_FILE
-from drike.runs.run import append
-from drike.runs.training import recovered_answers
-from drike.training.s_objective import minus_s, train_query_policy, training_cases
-from tests.worlds.commands import run
-from tests.worlds.suggestible import ACTIONS, MODEL, POOL, TEST, TRAIN, UNTRAINED, trained
+from drike.research.datasets import load
+from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.selectors import RoleCounts
+from drike.research.evaluation.evaluate import answers_under, evaluate
+from drike.research.evaluation.metrics import summarise
+from drike.research.runs import checkpoint
+from drike.research.runs.run import ANSWERS as ANSWERS_FILE
+from drike.research.runs.run import append
+from drike.research.runs.training import recovered_answers
+from drike.research.training.s_objective import minus_s, train_query_policy, training_cases
+from tests.fakes.commands import run
+from tests.fakes.suggestible import ACTIONS, MODEL, POOL, TEST, TRAIN, UNTRAINED, trained
 
 ANSWERS = list(answers_under(ACTIONS, MODEL, POOL, TRAIN))
 
@@ -35,22 +35,33 @@ def test_training_on_s_finds_what_each_kind_of_query_needs() -> None:
     fixed = [summarise(list(evaluate(editor, MODEL, TEST))).s.value or 0.0 for editor in editors]
     assert ours.s.value == 1.0 > max(fixed)
     assert policy.trained_on == {case.edit.key for case in TRAIN}
-    chosen = {p.aspect: mix for c in TEST for p in c.probes for mix in policy.choose(c.edits, [p.query])}
+    chosen = {
+        p.aspect: mix for c in TEST for p in c.probes for mix in policy.choose(c.edits, [p.query])
+    }
     fact = RoleCounts(0, 0, 0)
-    assert chosen == {Aspect.REWRITE: fact, Aspect.PARAPHRASE: fact, Aspect.NEIGHBORHOOD: None}, "and no more is shown"
+    assert chosen == {Aspect.REWRITE: fact, Aspect.PARAPHRASE: fact, Aspect.NEIGHBORHOOD: None}, (
+        "and no more is shown"
+    )
 
 
 def test_weights_stay_where_nothing_moves_them() -> None:
     """What no training edit shows must not be unlearned: here no name is doubtful, and no question contrary."""
     before, after = UNTRAINED.gate.named.weights, trained().gate.named.weights
-    assert {name for name, weight in before.items() if weight == after[name]} >= {"contrary", "typo", "last", "partial"}
+    assert {name for name, weight in before.items() if weight == after[name]} >= {
+        "contrary",
+        "typo",
+        "last",
+        "partial",
+    }
     assert before["masked"] != after["masked"]
 
 
 def test_the_weaker_aspect_gets_the_larger_gradient() -> None:
     means = torch.tensor([0.98, 0.94, 0.58], requires_grad=True)
     right = torch.eye(2, dtype=torch.float32)[torch.zeros(3, dtype=torch.long)]
-    masks = {aspect: torch.tensor([aspect is other for other in ASPECTS_OF_S]) for aspect in ASPECTS_OF_S}
+    masks = {
+        aspect: torch.tensor([aspect is other for other in ASPECTS_OF_S]) for aspect in ASPECTS_OF_S
+    }
     loss = minus_s(torch.stack([means, 1 - means], dim=1), right, masks)
     loss.backward()  # type: ignore[no-untyped-call]
     assert means.grad is not None
@@ -59,7 +70,9 @@ def test_the_weaker_aspect_gets_the_larger_gradient() -> None:
 
 @pytest.mark.parametrize("lost", [Aspect.NEIGHBORHOOD, Aspect.PARAPHRASE])
 def test_an_aspect_without_probes_counts_for_nothing(lost: Aspect) -> None:
-    cases = tuple(replace(c, probes=tuple(p for p in c.probes if p.aspect is not lost)) for c in TRAIN)
+    cases = tuple(
+        replace(c, probes=tuple(p for p in c.probes if p.aspect is not lost)) for c in TRAIN
+    )
     answers = list(answers_under(ACTIONS, MODEL, POOL, cases))
     policy, expected = train_query_policy(UNTRAINED, cases, answers)
     assert expected.means.keys() == {*ASPECTS_OF_S} - {lost} and expected.score > 0.9
@@ -67,7 +80,10 @@ def test_an_aspect_without_probes_counts_for_nothing(lost: Aspect) -> None:
 
 
 def test_shorter_prompts_win_at_a_price() -> None:
-    costs = [train_query_policy(UNTRAINED, TRAIN, ANSWERS, price=price)[1].tokens for price in (0.0, 0.05, 0.5)]
+    costs = [
+        train_query_policy(UNTRAINED, TRAIN, ANSWERS, price=price)[1].tokens
+        for price in (0.0, 0.05, 0.5)
+    ]
     assert costs[0] > costs[1] >= costs[2]
 
 
@@ -79,9 +95,14 @@ def test_answers_of_other_cases_or_actions_are_refused() -> None:
         train_query_policy(replace(UNTRAINED, shown=UNTRAINED.shown[:2]), TRAIN[:2], ANSWERS[:2])
 
 
-def test_short_names_and_other_facts_of_the_subject_are_trained_on_and_nothing_else_that_is_generated() -> None:
+def test_short_names_and_other_facts_of_the_subject_are_trained_on_and_nothing_else_that_is_generated() -> (
+    None
+):
     cases = training_cases(load("tinyfacts").split(train=6, test=3).train)
-    asked = [*(p.aspect for c in cases for p in c.further), *(q.aspect for c in cases for q in c.baseline_questions)]
+    asked = [
+        *(p.aspect for c in cases for p in c.further),
+        *(q.aspect for c in cases for q in c.baseline_questions),
+    ]
     assert {*asked} == {Aspect.ALIAS, Aspect.SAME_SUBJECT}
 
 
@@ -126,7 +147,9 @@ def test_recorded_answers_to_further_questions_are_recovered(tmp_path: Path) -> 
         recovered_answers(tmp_path, TRAIN, len(ACTIONS))
 
 
-def test_answers_to_other_probes_are_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers_to_other_probes_are_refused_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(*BALANCED, "--out", str(tmp_path / "run")) == 0
     answers = tmp_path / "run" / "answers.jsonl"
     first, *rest = answers.read_bytes().splitlines(keepends=True)
@@ -147,7 +170,9 @@ def test_a_balanced_run_is_evaluated_with_its_control_and_a_plain_one_says_what_
 ) -> None:
     assert run(*BALANCED, "--out", str(tmp_path / "run")) == 0
     assert run("evaluate", "--run", str(tmp_path / "run"), "--out", str(tmp_path / "all")) == 0
-    assert {"DR-IKE-Q", "Switch by name"} <= json.loads((tmp_path / "all" / "summary.json").read_bytes()).keys()
+    assert {"DR-IKE-Q", "Switch by name"} <= json.loads(
+        (tmp_path / "all" / "summary.json").read_bytes()
+    ).keys()
     plain = [word for word in BALANCED if word not in ("--objective", "balanced")]
     assert run(*plain, "--out", str(tmp_path / "plain")) == 0
     capsys.readouterr()
@@ -155,7 +180,9 @@ def test_a_balanced_run_is_evaluated_with_its_control_and_a_plain_one_says_what_
     assert "train with --objective s" in capsys.readouterr().err
 
 
-def test_a_dry_run_of_a_balanced_training_counts_the_answers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_of_a_balanced_training_counts_the_answers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     served = [word if word != "reader" else "vllm:m@http://127.0.0.1:9/v1" for word in BALANCED]
 
     def calls(*words: str) -> int:

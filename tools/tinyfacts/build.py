@@ -118,6 +118,8 @@ def save(
         shutil.rmtree(before, ignore_errors=True)
     except SafetensorError as problem:  # for a full disk, among others; the message has the errno
         number = re.search(r"os error (\d+)", str(problem))
-        raise OSError(int(number[1]) if number else errno.EIO, str(problem), str(partial)) from problem
+        raise OSError(
+            int(number[1]) if number else errno.EIO, str(problem), str(partial)
+        ) from problem
     finally:
         shutil.rmtree(partial, ignore_errors=True)

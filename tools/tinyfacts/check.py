@@ -15,14 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from drike.datasets import load
-from drike.datasets.generated import DESCRIPTIONS, described, with_generated, with_swapped_objects
-from drike.editors.pool import IKE_ROLES
-from drike.edits import Aspect, EditCase, Probe
-from drike.evaluation.evaluate import baseline_answers
-from drike.evaluation.judge import Judge, Question
+from drike.edits.edit import Aspect, EditCase, Probe
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role, probes_for
+from drike.research.datasets import load
+from drike.research.datasets.generated import (
+    DESCRIPTIONS,
+    described,
+    with_generated,
+    with_swapped_objects,
+)
+from drike.research.editors.pool import IKE_ROLES
+from drike.research.evaluation.evaluate import baseline_answers
+from drike.research.evaluation.judge import Judge, Question
 from drike.tinyfacts import EDITABLE, ROWS, TEMPLATES, facts
 from tools.tinyfacts.neighbours import load_neighbours
 from tools.tinyfacts.world import Templates
@@ -45,7 +50,9 @@ class Measure:
     @property
     def ok(self) -> bool:
         """Whether the value lies in its range."""
-        return (self.low is None or self.value >= self.low) and (self.high is None or self.value <= self.high)
+        return (self.low is None or self.value >= self.low) and (
+            self.high is None or self.value <= self.high
+        )
 
 
 @dataclass(frozen=True)
@@ -106,11 +113,18 @@ def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measu
     turned = with_generated(map(with_swapped_objects, cases))
     for aspect in (Aspect.YES_NO, Aspect.CHOICE, Aspect.PUSHBACK, Aspect.DISTRACTOR):
         probes = [one for case in turned for one in case.further if one.aspect is aspect]
-        verdicts = Judge(model).ask([Question(Prompt(p.query), p.target, None, p.also, p.challenges) for p in probes])
-        yield Measure(f"own facts: {aspect}", fmean(bool(one.correct) for one in verdicts), None, None)
+        verdicts = Judge(model).ask(
+            [Question(Prompt(p.query), p.target, None, p.also, p.challenges) for p in probes]
+        )
+        yield Measure(
+            f"own facts: {aspect}", fmean(bool(one.correct) for one in verdicts), None, None
+        )
     asked = with_generated(cases)
     stated = [one for case in asked for one in case.further if one.aspect is Aspect.SAME_SUBJECT]
-    right = [bool(one.correct) for one in Judge(model).ask([Question(Prompt(p.query), p.target) for p in stated])]
+    right = [
+        bool(one.correct)
+        for one in Judge(model).ask([Question(Prompt(p.query), p.target) for p in stated])
+    ]
     yield Measure(f"second facts of a subject ({len(stated)})", fmean(right), None, None)
     answers = baseline_answers(model, asked)
     for aspect in (Aspect.SAME_SUBJECT, Aspect.ALIAS, Aspect.MULTI_HOP):
@@ -119,7 +133,9 @@ def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measu
         yield Measure(f"usable questions: {aspect} ({len(first)})", fmean(usable), None, None)
     chains = two_hops()
     verdicts = Judge(model).ask([Question(Prompt(query), end) for query, end in chains])
-    yield Measure(f"two hops ({len(chains)})", fmean(bool(one.correct) for one in verdicts), None, None)
+    yield Measure(
+        f"two hops ({len(chains)})", fmean(bool(one.correct) for one in verdicts), None, None
+    )
 
 
 def two_hops(wording: int = 3) -> list[tuple[str, str]]:
@@ -144,7 +160,9 @@ def _by_shots(trials: Sequence[_Trial]) -> Iterator[Measure]:
         yield Measure(f"4+12, {k} retains: ESR", esr[i], None, None)
         yield Measure(f"4+12, {k} retains: PC", pc[i], None, None)
         yield Measure(f"4+12, {k} retains: RR", rr[i], 0.2 if k == 0 else None, None)
-    yield Measure("0 to 16 retains: ESR or PC falls by", max(esr[0] - esr[-1], pc[0] - pc[-1]), 0.15, None)
+    yield Measure(
+        "0 to 16 retains: ESR or PC falls by", max(esr[0] - esr[-1], pc[0] - pc[-1]), 0.15, None
+    )
     yield Measure("0 to 16 retains: RR rises by", rr[-1] - rr[0], 0.15, None)
 
 
@@ -156,7 +174,9 @@ def _by_choice(trials: Sequence[_Trial]) -> Iterator[Measure]:
     # The reader reaches .25 and .10; six trained models reached .17 to .20 and .04 to .05 (benchmarks/notes/log.md).
     yield Measure("random 3 retains: edits mixed on rewrite or paraphrase", share, 0.15, None)
     for name, low in (("esr", None), ("pc", 0.03), ("rr", None)):
-        gain = fmean(max(v) - fmean(v) for v in ([getattr(r, name) for r in t.subsets] for t in trials))
+        gain = fmean(
+            max(v) - fmean(v) for v in ([getattr(r, name) for r in t.subsets] for t in trials)
+        )
         yield Measure(f"random 3 retains: best of 12 minus mean, {name.upper()}", gain, low, None)
     for what, pick in (("own true object", "own_object"), ("other relation", "other_relation")):
         for name in ("esr", "pc", "rr"):
@@ -166,12 +186,17 @@ def _by_choice(trials: Sequence[_Trial]) -> Iterator[Measure]:
     yield Measure("own true object lowers PC, against other relation, by", lower, 0.1, None)
 
 
-def _recall(model: LanguageModel, cases: Sequence[EditCase], templates: Templates) -> Iterator[Measure]:
+def _recall(
+    model: LanguageModel, cases: Sequence[EditCase], templates: Templates
+) -> Iterator[Measure]:
     """Recall of all facts in a wording seen in training, and of editable facts in the wording that was not."""
     true = {(f.relation, f.subject): f.object for f in facts()}
     seen = [Question(Prompt(templates[r][3].format(s)), o) for (r, s), o in true.items()]
     edits = [case.edit for case in cases[:EDITABLE]]
-    unseen = [Question(Prompt(templates[e.relation or ""][5].format(e.subject)), e.target_true or "") for e in edits]
+    unseen = [
+        Question(Prompt(templates[e.relation or ""][5].format(e.subject)), e.target_true or "")
+        for e in edits
+    ]
     for name, questions in (("seen", seen), ("unseen", unseen)):
         right = fmean(bool(v.correct) for v in Judge(model).ask(questions))
         yield Measure(f"recall of true facts, wording {name} with the subject", right, 0.95, None)
@@ -182,7 +207,9 @@ def rewritten_neighbours(cases: Sequence[EditCase], templates: Templates) -> Ite
     fact = {t.format(f.subject): f for f in facts() for t in templates[f.relation]}
     same_fact, same_words = [], []
     for row in range(EDITABLE):
-        shown = [cases[int(d.case_id)].edit.query for d in demonstrations_for(cases, row).demonstrations]
+        shown = [
+            cases[int(d.case_id)].edit.query for d in demonstrations_for(cases, row).demonstrations
+        ]
         rewritten = {fact[query] for query in shown}
         same_fact += [fact[probe.query] in rewritten for probe in cases[row].neighborhood]
         same_words += [probe.query in shown for probe in cases[row].neighborhood]
@@ -214,7 +241,10 @@ def _trial(model: LanguageModel, cases: Sequence[EditCase], row: int) -> _Trial:
     rng = random.Random(f"check|{row}")
     case, candidates = cases[row], demonstrations_for(cases, row)
     fixed, retains = candidates.fixed, candidates.retains
-    picks = [sorted(rng.sample(range(len(retains)), min(SUBSET_SIZE, len(retains)))) for _ in range(SUBSETS)]
+    picks = [
+        sorted(rng.sample(range(len(retains)), min(SUBSET_SIZE, len(retains))))
+        for _ in range(SUBSETS)
+    ]
     own, other = _by_kind(cases, case, rng)
     shown: list[Sequence[Demonstration] | None] = [
         None,
@@ -225,19 +255,27 @@ def _trial(model: LanguageModel, cases: Sequence[EditCase], row: int) -> _Trial:
     shown += [(*fixed, *retains[:k]) for k in SHOTS]
     shown += [(*fixed, *(retains[i] for i in pick)) for pick in picks]
     # A few prompts at a time: they share a prefix, but attention over all of them at once would cost more.
-    rates = [rate for i in range(0, len(shown), TOGETHER) for rate in _rates(model, case, shown[i : i + TOGETHER])]
+    rates = [
+        rate
+        for i in range(0, len(shown), TOGETHER)
+        for rate in _rates(model, case, shown[i : i + TOGETHER])
+    ]
     shots, subsets = tuple(rates[4 : 4 + len(SHOTS)]), tuple(rates[4 + len(SHOTS) :])
     return _Trial(rates[0], rates[1], shots, subsets, rates[2], rates[3])
 
 
-def _rates(model: LanguageModel, case: EditCase, shown: Sequence[Sequence[Demonstration] | None]) -> list[Rates]:
+def _rates(
+    model: LanguageModel, case: EditCase, shown: Sequence[Sequence[Demonstration] | None]
+) -> list[Rates]:
     """Rates of an edit after each sequence of demonstrations; None: the bare query."""
     probes = [case.probes[0], *case.paraphrases, *case.neighborhood[:NEIGHBOURS]]
 
     def show(row: Sequence[Demonstration] | None, query: str) -> Prompt:
         return Prompt(query) if row is None else PromptStyle().write([case.edit], row, [query])[0]
 
-    questions = [Question(show(row, probe.query), probe.target) for row in shown for probe in probes]
+    questions = [
+        Question(show(row, probe.query), probe.target) for row in shown for probe in probes
+    ]
     right = [bool(verdict.correct) for verdict in Judge(model).ask(questions)]
     parts = [right[i : i + len(probes)] for i in range(0, len(right), len(probes))]
     last = 1 + len(case.paraphrases)
@@ -254,8 +292,14 @@ def _by_kind(
     def retains(wanted: bool, most: int) -> list[Demonstration]:
         found: list[Demonstration] = []
         for record in records:
-            same = record.edit.relation == edit.relation and record.edit.target_true == edit.target_true
-            different = record.edit.relation != edit.relation and record.edit.target_true != edit.target_true
+            same = (
+                record.edit.relation == edit.relation
+                and record.edit.target_true == edit.target_true
+            )
+            different = (
+                record.edit.relation != edit.relation
+                and record.edit.target_true != edit.target_true
+            )
             probes = probes_for(record, Role.RETAIN, [edit])
             if (same if wanted else different) and probes and len(found) < most:
                 found.append(_demonstration(record, Role.RETAIN, rng.choice(probes)))

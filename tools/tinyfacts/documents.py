@@ -19,9 +19,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from drike.editors.catalog import EditCoT
-from drike.edits import Edit
-from drike.models.reader import COPY, NEIGHBOUR, PARAPHRASE, DemonstrationArrays, Observer, firmness_of
+from drike.edits.edit import Edit
+from drike.models.reader import (
+    COPY,
+    NEIGHBOUR,
+    PARAPHRASE,
+    DemonstrationArrays,
+    Observer,
+    firmness_of,
+)
+from drike.research.editors.catalog import EditCoT
 from drike.tinyfacts import EDITABLE
 from tools.tinyfacts.neighbours import load_neighbours
 from tools.tinyfacts.tokens import Wordings
@@ -92,7 +99,9 @@ class Kit:
         self.group: dict[tuple[int, int], npt.NDArray[np.int64]] = {
             key: np.array([i for i in self.shown if keys[i] == key]) for key in set(keys)
         }
-        self.by_relation = [self.shown[self.relation[self.shown] == r] for r in range(len(self.relations))]
+        self.by_relation = [
+            self.shown[self.relation[self.shown] == r] for r in range(len(self.relations))
+        ]
 
     @cached_property
     def marks(self) -> tuple[list[int], ...]:
@@ -122,8 +131,14 @@ def _candidates(kit: Kit, rng: np.random.Generator, edit: int, n: int) -> npt.ND
         # Same relation, the edit's own object over-represented, and two other relations.
         same = kit.by_relation[kit.relation[edit]]
         own = kit.group[kit.relation[edit], kit.object[edit]]
-        others = np.concatenate([kit.by_relation[r] for r in rng.integers(len(kit.relations), size=2)])
-        parts = [rng.permutation(same)[:16], rng.permutation(own)[: rng.integers(1, 7)], rng.permutation(others)[:16]]
+        others = np.concatenate(
+            [kit.by_relation[r] for r in rng.integers(len(kit.relations), size=2)]
+        )
+        parts = [
+            rng.permutation(same)[:16],
+            rng.permutation(own)[: rng.integers(1, 7)],
+            rng.permutation(others)[:16],
+        ]
         pool = np.unique(np.concatenate(parts))
     else:
         pool = rng.choice(kit.shown, size=max(n, 8) + 2, replace=False)
@@ -162,7 +177,9 @@ def draw(kit: Kit, rng: np.random.Generator, n: int) -> list[Item]:
     """Draw the items of one document: n demonstrations, mostly the edit's own copy, and the three kinds of question."""
     edit = int(rng.choice(kit.shown))
     share = rng.choice([0.0, 0.0, 0.25, 0.5, 0.5, 0.75])
-    kinds = np.where(rng.random(n) < share, NEIGHBOUR, np.where(rng.random(n) < 0.3, COPY, PARAPHRASE))
+    kinds = np.where(
+        rng.random(n) < share, NEIGHBOUR, np.where(rng.random(n) < 0.3, COPY, PARAPHRASE)
+    )
     if rng.random() < 0.5:  # the appending layout: retains last
         kinds = np.concatenate([kinds[kinds != NEIGHBOUR], kinds[kinds == NEIGHBOUR]])
     items = []
@@ -192,7 +209,9 @@ def label(kit: Kit, rng: np.random.Generator, items: Sequence[Item]) -> Labelled
     anchor, mu = kit.observer.prior(kind, kit.firm[relation])
     p, attention = np.zeros(q), np.zeros((q, q + 1))
     for j in range(q):
-        seen = DemonstrationArrays(relation[:j], np.where(adopted[:j], new[:j], true[:j]), adopted[:j])
+        seen = DemonstrationArrays(
+            relation[:j], np.where(adopted[:j], new[:j], true[:j]), adopted[:j]
+        )
         k = kit.observer.weights(int(kind[j]), int(relation[j]), int(true[j]), seen)
         total = anchor[j] + k.sum()
         share = (anchor[j] * mu[j] + k[adopted[:j]].sum()) / total
@@ -204,7 +223,9 @@ def label(kit: Kit, rng: np.random.Generator, items: Sequence[Item]) -> Labelled
     last, mark, fact_object, fact_subject, asked_subject = places.T
     where = (mark, fact_object, fact_subject, asked_subject)
     worded = np.array([i.t_fact == i.t_asked for i in items])
-    return Labelled(ids, last, last + 1, new, true, p, attention, *where, kind, relation, adopted, worded)
+    return Labelled(
+        ids, last, last + 1, new, true, p, attention, *where, kind, relation, adopted, worded
+    )
 
 
 def _lay_out(
@@ -229,7 +250,9 @@ def _lay_out(
     return np.array(ids), np.array(places)
 
 
-def imagined(kit: Kit, rng: np.random.Generator, thought: bool) -> tuple[list[int], int, int, int, float]:
+def imagined(
+    kit: Kit, rng: np.random.Generator, thought: bool
+) -> tuple[list[int], int, int, int, float]:
     """A FactPrompt or EditCoT text: (ids, position of the last prompt token, new, true, P(new))."""
     fact = int(rng.choice(kit.shown))
     kind = int(rng.integers(3))
@@ -248,5 +271,11 @@ def imagined(kit: Kit, rng: np.random.Generator, thought: bool) -> tuple[list[in
         [prompt] = EditCoT().prompts([Edit(sentence, w.tokenizer.decode([new]).strip())], [query])
         ids = w.ids(prompt.text + "\nAnswer:")
     else:
-        ids = [*w.ids("Imagine that"), *w.inside[fact][t], new, *w.ids(".\n"), *w.leading[item.asked][item.t_asked]]
+        ids = [
+            *w.ids("Imagine that"),
+            *w.inside[fact][t],
+            new,
+            *w.ids(".\n"),
+            *w.leading[item.asked][item.t_asked],
+        ]
     return ids, len(ids) - 1, new, int(kit.object[item.asked]), p

@@ -81,9 +81,17 @@ def forward(model: LlamaForCausalLM, ids: Tensor, watch: Collection[Head] = ()) 
                 watched[head] = q[:, head[1]], k[:, head[1]]
         flat = (-1, t, HEAD_WIDTH)
         logits = torch.baddbmm(mask, q.reshape(flat), k.reshape(flat).mT, alpha=HEAD_WIDTH**-0.5)
-        mixed = torch.bmm(logits.softmax(-1), v.reshape(flat)).view(b, HEADS, t, HEAD_WIDTH).transpose(1, 2)
-        x = x + functional.linear(mixed.reshape(b, t, HEADS * HEAD_WIDTH), attention.o_proj.weight.bfloat16())
-        n = functional.rms_norm(x, (x.size(-1),), layer.post_attention_layernorm.weight, eps).bfloat16()
+        mixed = (
+            torch.bmm(logits.softmax(-1), v.reshape(flat))
+            .view(b, HEADS, t, HEAD_WIDTH)
+            .transpose(1, 2)
+        )
+        x = x + functional.linear(
+            mixed.reshape(b, t, HEADS * HEAD_WIDTH), attention.o_proj.weight.bfloat16()
+        )
+        n = functional.rms_norm(
+            x, (x.size(-1),), layer.post_attention_layernorm.weight, eps
+        ).bfloat16()
         gate, up = (functional.linear(n, p.weight.bfloat16()) for p in (mlp.gate_proj, mlp.up_proj))
         x = x + functional.linear(functional.silu(gate) * up, mlp.down_proj.weight.bfloat16())
         hidden.append(x)
@@ -92,5 +100,7 @@ def forward(model: LlamaForCausalLM, ids: Tensor, watch: Collection[Head] = ()) 
 
 def logits_at(model: LlamaForCausalLM, hidden: Tensor) -> Tensor:
     """Next-token logits (N, vocabulary), float32, of last-layer residuals (N, width)."""
-    n = functional.rms_norm(hidden, (hidden.size(-1),), model.model.norm.weight, model.config.rms_norm_eps).bfloat16()
+    n = functional.rms_norm(
+        hidden, (hidden.size(-1),), model.model.norm.weight, model.config.rms_norm_eps
+    ).bfloat16()
     return functional.linear(n, model.model.embed_tokens.weight.bfloat16()).float()

@@ -31,7 +31,9 @@ def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
 class Muon:
     """Nesterov momentum, orthogonalised. `parameters` are two-dimensional; gradients must be set at each `step`."""
 
-    def __init__(self, parameters: Sequence[torch.nn.Parameter], momentum: float = 0.95, decay: float = 0.01) -> None:
+    def __init__(
+        self, parameters: Sequence[torch.nn.Parameter], momentum: float = 0.95, decay: float = 0.01
+    ) -> None:
         shapes: dict[torch.Size, list[torch.nn.Parameter]] = defaultdict(list)
         for parameter in parameters:
             shapes[parameter.shape].append(parameter)

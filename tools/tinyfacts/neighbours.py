@@ -37,7 +37,8 @@ def nearest_rows(encode: Callable[[Sequence[str]], npt.NDArray[np.float32]]) -> 
     rewrites = [row["requested_rewrite"] for row in json.loads(ROWS.read_text(encoding="utf-8"))]
     facts = [r["prompt"].format(r["subject"]) for r in rewrites]
     texts = [
-        f"New Fact: {fact} {r['target_new']['str']}\nPrompt: {fact}" for fact, r in zip(facts, rewrites, strict=True)
+        f"New Fact: {fact} {r['target_new']['str']}\nPrompt: {fact}"
+        for fact, r in zip(facts, rewrites, strict=True)
     ]
     vectors = encode(texts)
     similarity = vectors @ vectors[EDITABLE:].T

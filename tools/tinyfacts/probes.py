@@ -28,7 +28,13 @@ from tools.tinyfacts.tokens import VOCABULARY
 # Where probes read: the residual after this layer.
 BIT_LAYER, FACT_LAYER, QUERY_LAYER, HEAD_LAYER = 1, 2, 3, 4
 # Heads whose attention is supervised, as (layer, head).
-SAME_OBJECT, SAME_SUBJECT, SAME_WORDING, WEIGHTS, GATE = (1, 0), (2, 1), (2, 0), (HEAD_LAYER, 0), (5, 0)
+SAME_OBJECT, SAME_SUBJECT, SAME_WORDING, WEIGHTS, GATE = (
+    (1, 0),
+    (2, 1),
+    (2, 0),
+    (HEAD_LAYER, 0),
+    (5, 0),
+)
 SUPERVISED = (SAME_OBJECT, SAME_SUBJECT, SAME_WORDING, WEIGHTS, GATE)
 
 PROBE_WEIGHTS = {
@@ -49,7 +55,15 @@ PROBE_WEIGHTS = {
 
 def new_probes(relations: int, width: int) -> nn.ModuleDict:
     """The linear read-outs used in training only, of residuals of the given width."""
-    sizes = {"bit": 1, "twin": 1, "stated": relations, "asked": relations, "kind": 3, "object": VOCABULARY, "share": 1}
+    sizes = {
+        "bit": 1,
+        "twin": 1,
+        "stated": relations,
+        "asked": relations,
+        "kind": 3,
+        "object": VOCABULARY,
+        "share": 1,
+    }
     return nn.ModuleDict({name: nn.Linear(width, size) for name, size in sizes.items()})
 
 
@@ -57,7 +71,9 @@ def _attention(trace: Trace, head: Head, row: int, positions: Tensor) -> Tensor:
     """Log attention (N, T) of a supervised head from some positions of a row."""
     query, key = (x[row].float() for x in trace.heads[head])
     logits = query[positions] @ key.T * query.size(-1) ** -0.5
-    logp: Tensor = logits.masked_fill(torch.arange(key.size(0)) > positions[:, None], -1e9).log_softmax(-1)
+    logp: Tensor = logits.masked_fill(
+        torch.arange(key.size(0)) > positions[:, None], -1e9
+    ).log_softmax(-1)
     return logp
 
 
@@ -67,7 +83,11 @@ def _match_loss(trace: Trace, documents: Sequence[Labelled], head: Head) -> Tens
     for i, document in enumerate(documents):
         here, there, same = {
             SAME_OBJECT: (document.answer, document.fact_object, document.adopted),
-            SAME_SUBJECT: (document.asked_subject, document.fact_subject, document.kind != NEIGHBOUR),
+            SAME_SUBJECT: (
+                document.asked_subject,
+                document.fact_subject,
+                document.kind != NEIGHBOUR,
+            ),
             SAME_WORDING: (document.last, document.fact_object - 1, document.worded),
         }[head]
         logp = _attention(trace, head, i, torch.from_numpy(here))
@@ -94,8 +114,13 @@ def _gate_loss(trace: Trace, documents: Sequence[Labelled]) -> Tensor:
     for i, document in enumerate(documents):
         logp = _attention(trace, GATE, i, torch.from_numpy(document.last))
         rows, p = torch.arange(len(logp)), torch.from_numpy(document.p).float()
-        new, old = (logp[rows, torch.from_numpy(at)].clamp(min=-30) for at in (document.fact_object, document.mark))
-        terms.append(torch.special.xlogy(p, p) + torch.special.xlogy(1 - p, 1 - p) - p * new - (1 - p) * old)
+        new, old = (
+            logp[rows, torch.from_numpy(at)].clamp(min=-30)
+            for at in (document.fact_object, document.mark)
+        )
+        terms.append(
+            torch.special.xlogy(p, p) + torch.special.xlogy(1 - p, 1 - p) - p * new - (1 - p) * old
+        )
     return torch.cat(terms).mean()
 
 
@@ -105,7 +130,9 @@ def document_losses(
     """Losses of all probes on in-context documents, row i of the trace being document i, padded to `length`."""
 
     def flat(name: str, layer: int) -> Tensor:
-        where = torch.cat([i * length + torch.from_numpy(getattr(d, name)) for i, d in enumerate(docs)])
+        where = torch.cat(
+            [i * length + torch.from_numpy(getattr(d, name)) for i, d in enumerate(docs)]
+        )
         rows: Tensor = trace.hidden[layer].flatten(0, 1)[where]
         return functional.rms_norm(rows, (rows.size(-1),))
 
@@ -121,7 +148,9 @@ def document_losses(
         "same_wording": _match_loss(trace, docs, SAME_WORDING),
         "weights": _weights_loss(trace, docs),
         "gate": _gate_loss(trace, docs),
-        "bit": yes_or_no(probes["bit"](flat("answer", BIT_LAYER)).squeeze(1), stack("adopted").float()),
+        "bit": yes_or_no(
+            probes["bit"](flat("answer", BIT_LAYER)).squeeze(1), stack("adopted").float()
+        ),
         "twin": yes_or_no(twin.squeeze(1), (stack("kind") != NEIGHBOUR).float()),
         "stated": functional.cross_entropy(probes["stated"](flat("answer", FACT_LAYER)), relation),
         "asked": functional.cross_entropy(probes["asked"](asked), relation),
@@ -131,7 +160,9 @@ def document_losses(
     }
 
 
-def recall_loss(trace: Trace, last: Tensor, true: Tensor, weight: Tensor, probes: nn.ModuleDict) -> Tensor:
+def recall_loss(
+    trace: Trace, last: Tensor, true: Tensor, weight: Tensor, probes: nn.ModuleDict
+) -> Tensor:
     """Loss of reading out the true object in plain rows: last, true, weight (N,) as in `train.Batch`."""
     early = trace.hidden[QUERY_LAYER].flatten(0, 1)[last]
     guess = functional.cross_entropy(

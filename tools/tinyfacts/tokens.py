@@ -13,8 +13,8 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from drike.editors.catalog import EditCoT
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.research.editors.catalog import EditCoT
 from drike.tinyfacts import TEMPLATES, Fact
 from tools.tinyfacts.world import Templates
 
@@ -56,7 +56,9 @@ def train_tokenizer(facts: Sequence[Fact], templates: Templates = TEMPLATES) -> 
         show_progress=False,
     )
     tokenizer.train_from_iterator(_sentences(facts, templates), trainer)
-    split = [w for w in sorted({f.object for f in facts}) if len(tokenizer.encode(f" {w}").ids) != 1]
+    split = [
+        w for w in sorted({f.object for f in facts}) if len(tokenizer.encode(f" {w}").ids) != 1
+    ]
     if split:
         raise ValueError(f"objects of several tokens: {split}; enlarge VOCABULARY")
     return tokenizer
@@ -93,7 +95,10 @@ def word(tokenizer: Tokenizer, facts: Sequence[Fact], templates: Templates = TEM
     sentences = [[t.format(f.subject) for t in templates[f.relation]] for f in facts]
     heads = [[f" {t[: t.index('{}')]}{f.subject}" for t in templates[f.relation]] for f in facts]
     objects = [tokenizer.encode(f" {f.object}").ids[0] for f in facts]
-    choices = {r: sorted({o for f, o in zip(facts, objects, strict=True) if f.relation == r}) for r in templates}
+    choices = {
+        r: sorted({o for f, o in zip(facts, objects, strict=True) if f.relation == r})
+        for r in templates
+    }
     return Wordings(
         tuple(facts),
         [encode([f" {s}" for s in group]) for group in sentences],

@@ -23,7 +23,13 @@ from transformers import LlamaForCausalLM
 from tools.tinyfacts.documents import Kit, Labelled, draw, imagined, label, statements
 from tools.tinyfacts.llama import forward, logits_at
 from tools.tinyfacts.muon import Muon
-from tools.tinyfacts.probes import PROBE_WEIGHTS, SUPERVISED, document_losses, new_probes, recall_loss
+from tools.tinyfacts.probes import (
+    PROBE_WEIGHTS,
+    SUPERVISED,
+    document_losses,
+    new_probes,
+    recall_loss,
+)
 from tools.tinyfacts.tokens import END_OF_TEXT
 
 PLAIN_ROW = 128
@@ -52,7 +58,9 @@ class Batch:
 Row = tuple[list[int], list[int], list[int], list[int], list[float], list[int]]
 
 
-def _batch(rows: Sequence[Row], rng: np.random.Generator, t: int, documents: Sequence[Labelled] = ()) -> Batch:
+def _batch(
+    rows: Sequence[Row], rng: np.random.Generator, t: int, documents: Sequence[Labelled] = ()
+) -> Batch:
     """Pad rows to t tokens, questions to a multiple of 32, and draw LM_SHARE of all positions as text."""
     ids = torch.zeros(len(rows), t, dtype=torch.long)
     questions: list[tuple[int, int, int, float, float]] = []
@@ -60,11 +68,16 @@ def _batch(rows: Sequence[Row], rng: np.random.Generator, t: int, documents: Seq
     may: list[int] = []
     for i, (tokens, ends, news, trues, chances, always) in enumerate(rows):
         ids[i, : len(tokens)] = torch.tensor(tokens)
-        questions += [(i * t + e, n, o, p, 1.0) for e, n, o, p in zip(ends, news, trues, chances, strict=True)]
+        questions += [
+            (i * t + e, n, o, p, 1.0) for e, n, o, p in zip(ends, news, trues, chances, strict=True)
+        ]
         must += [i * t + a for a in always]
         may += [i * t + a for a in sorted(set(range(len(tokens) - 1)) - set(ends) - set(always))]
     questions += [(0, 0, 0, 0.0, 0.0)] * (-len(questions) % 32)
-    text = [*must, *rng.choice(may, size=int(LM_SHARE * ids.numel()) - len(must), replace=True).tolist()]
+    text = [
+        *must,
+        *rng.choice(may, size=int(LM_SHARE * ids.numel()) - len(must), replace=True).tolist(),
+    ]
     last, new, true, p, weight = (torch.tensor(column) for column in zip(*questions, strict=True))
     return Batch(ids, last, new, true, p, weight, torch.tensor(text), documents)
 
@@ -100,7 +113,8 @@ def document_batch(kit: Kit, rng: np.random.Generator, tokens: int, length: int)
         if len(document.ids) <= length:
             documents.append(document)
     rows: list[Row] = [
-        (d.ids.tolist(), d.last.tolist(), d.new.tolist(), d.true.tolist(), d.p.tolist(), []) for d in documents
+        (d.ids.tolist(), d.last.tolist(), d.new.tolist(), d.true.tolist(), d.p.tolist(), [])
+        for d in documents
     ]
     return _batch(rows, rng, length, documents)
 
@@ -116,8 +130,12 @@ def losses(
     rows = torch.arange(len(batch.last))
     p, weight = batch.p, batch.weight
     count = weight.sum()
-    answer = -(weight * (p * logp[rows, batch.new] + (1 - p) * logp[rows, batch.true])).sum() / count
-    text = functional.cross_entropy(logits_at(model, top[batch.text]), batch.ids.flatten()[batch.text + 1])
+    answer = (
+        -(weight * (p * logp[rows, batch.new] + (1 - p) * logp[rows, batch.true])).sum() / count
+    )
+    text = functional.cross_entropy(
+        logits_at(model, top[batch.text]), batch.ids.flatten()[batch.text + 1]
+    )
     chosen = answers.argmax(-1) == torch.where(p > 0.5, batch.new, batch.true)
     agree = (chosen * weight).sum() / count
     total = answer + LM_WEIGHT * text
@@ -172,7 +190,9 @@ class Progress:
     plain: dict[str, float]
 
 
-def train(model: LlamaForCausalLM, kit: Kit, seed: int, curriculum: Sequence[Stage] = CURRICULUM) -> Iterator[Progress]:
+def train(
+    model: LlamaForCausalLM, kit: Kit, seed: int, curriculum: Sequence[Stage] = CURRICULUM
+) -> Iterator[Progress]:
     """Train in place, yielding after every step. Deterministic for a seed, a thread count and a torch version."""
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
@@ -181,14 +201,19 @@ def train(model: LlamaForCausalLM, kit: Kit, seed: int, curriculum: Sequence[Sta
     small = [p for name, p in model.model.named_parameters() if p.ndim == 1 or "embed" in name]
     muon = Muon(matrices)
     adam = torch.optim.AdamW(
-        [{"params": small}, {"params": list(probes.parameters())}], lr=4e-3, betas=(0.9, 0.97), weight_decay=0.0
+        [{"params": small}, {"params": list(probes.parameters())}],
+        lr=4e-3,
+        betas=(0.9, 0.97),
+        weight_decay=0.0,
     )
     steps = sum(stage.steps for stage in curriculum)
     step = 0
     for number, stage in enumerate(curriculum):
         for _ in range(stage.steps):
             rate = min(1.0, (step + 1) / 30, 0.02 + (steps - step) / (0.4 * steps))
-            total, plain = losses(model, probes, plain_batch(kit, rng, stage.rows, stage.imagine), 1.0)
+            total, plain = losses(
+                model, probes, plain_batch(kit, rng, stage.rows, stage.imagine), 1.0
+            )
             parts: dict[str, float] = {}
             if stage.lengths:
                 batch = document_batch(kit, rng, stage.tokens, int(rng.choice(stage.lengths)))
@@ -203,5 +228,7 @@ def train(model: LlamaForCausalLM, kit: Kit, seed: int, curriculum: Sequence[Sta
             adam.zero_grad(set_to_none=True)
             step += 1
             if not math.isfinite(parts.get("answer", plain["answer"])):
-                raise FloatingPointError(f"the loss is not finite at step {step}; lower the learning rate")
+                raise FloatingPointError(
+                    f"the loss is not finite at step {step}; lower the learning rate"
+                )
             yield Progress(step, steps, number, parts, plain)

@@ -30,8 +30,12 @@ Templates = Mapping[str, Sequence[str]]  # six wordings of each relation
 
 def other_templates() -> Templates:
     """Wordings of our own that TinyFacts does not use, in its relations and order: for a second model."""
-    lines = Path(__file__).with_name("other_templates.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    return {relation: tuple(wordings) for relation, _, *wordings in (line.split("\t") for line in lines)}
+    lines = (
+        Path(__file__).with_name("other_templates.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    )
+    return {
+        relation: tuple(wordings) for relation, _, *wordings in (line.split("\t") for line in lines)
+    }
 
 
 def _groups(some: Sequence[Fact]) -> dict[_Group, list[Fact]]:
@@ -59,7 +63,9 @@ def split_facts() -> tuple[list[Fact], list[Fact]]:
             # The biggest group gives next: groups stay as even as they can.
             largest = max(members, key=len)
             if len(largest) <= 2:
-                raise ValueError(f"relation {relation} has too few facts for {EDITS_PER_RELATION} edits")
+                raise ValueError(
+                    f"relation {relation} has too few facts for {EDITS_PER_RELATION} edits"
+                )
             taken.append(largest.pop())
         editable += taken
     rng.shuffle(editable)
@@ -70,7 +76,11 @@ def split_facts() -> tuple[list[Fact], list[Fact]]:
 
 
 def _row(
-    case: int, fact: Fact, groups: dict[_Group, list[Fact]], rng: random.Random, templates: Templates
+    case: int,
+    fact: Fact,
+    groups: dict[_Group, list[Fact]],
+    rng: random.Random,
+    templates: Templates,
 ) -> dict[str, Any]:
     """One published-form row; `groups` holds the facts its neighbours may be taken from."""
     relation, subject, true = fact
@@ -91,7 +101,9 @@ def _row(
             "subject": subject,
         },
         "paraphrase_prompts": [wordings[4].format(subject), wordings[5].format(subject)],
-        "neighborhood_prompts": [wordings[rng.randrange(4)].format(f.subject) for f in others[:NEIGHBOURS]],
+        "neighborhood_prompts": [
+            wordings[rng.randrange(4)].format(f.subject) for f in others[:NEIGHBOURS]
+        ],
         "attribute_prompts": [],
         "generation_prompts": [],
     }
@@ -105,7 +117,9 @@ def make_rows(templates: Templates = TEMPLATES) -> list[dict[str, Any]]:
     rng = random.Random(SEED + 1)
     every, shown = _groups(facts()), _groups(demonstrations)
     rows = [_row(i, fact, every, rng, templates) for i, fact in enumerate(editable)]
-    return rows + [_row(EDITABLE + i, fact, shown, rng, templates) for i, fact in enumerate(demonstrations)]
+    return rows + [
+        _row(EDITABLE + i, fact, shown, rng, templates) for i, fact in enumerate(demonstrations)
+    ]
 
 
 def write_rows(path: Path | None = None, templates: Templates = TEMPLATES) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest
 
-from drike.conversations.corrections import Corrections
+from drike.live.corrections import Corrections
 
 _ROLES = {"human": "user", "ai": "assistant"}  # LangChain calls the others as OpenAI does
 
@@ -25,15 +25,24 @@ class EditsMiddleware(AgentMiddleware):
         """Make a model call with its edits."""
         return handler(self._corrected(request))
 
-    async def awrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]) -> Any:
+    async def awrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]
+    ) -> Any:
         """Make a model call with its edits, which are read in a thread."""
         return await handler(await asyncio.to_thread(self._corrected, request))
 
     def _corrected(self, request: ModelRequest) -> ModelRequest:
         messages = [*filter(None, [request.system_message]), *request.messages]
-        chat = [{"role": getattr(m, "role", _ROLES.get(m.type, m.type)), "content": m.content} for m in messages]
+        chat = [
+            {"role": getattr(m, "role", _ROLES.get(m.type, m.type)), "content": m.content}
+            for m in messages
+        ]
         name = getattr(request.model, "model_name", None) or getattr(request.model, "model", None)
-        corrected = self._corrections.apply({"model": name, "messages": chat}, api="chat").request["messages"]
+        corrected = self._corrections.apply({"model": name, "messages": chat}, api="chat").request[
+            "messages"
+        ]
         pairs = zip(messages, (message["content"] for message in corrected), strict=True)
         new = [m if c is m.content else m.model_copy(update={"content": c}) for m, c in pairs]
-        return request.override(system_message=new.pop(0) if request.system_message else None, messages=new)
+        return request.override(
+            system_message=new.pop(0) if request.system_message else None, messages=new
+        )

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from drike.conversations.corrections import Corrections
+from drike.live.corrections import Corrections
 
 
 class Filter:
@@ -22,7 +22,9 @@ class Filter:
     class Valves(BaseModel):
         """Settings that Open WebUI shows."""
 
-        store: str = Field(default="edits.db", description="Path or PostgreSQL address of the edits")
+        store: str = Field(
+            default="edits.db", description="Path or PostgreSQL address of the edits"
+        )
         priority: int = Field(default=0, description="Filters with a lower one come before")
 
     def __init__(self) -> None:

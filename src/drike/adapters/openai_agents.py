@@ -8,7 +8,7 @@ from typing import Any
 
 from agents.run import CallModelData, CallModelInputFilter, ModelInputData
 
-from drike.conversations.corrections import Corrections
+from drike.live.corrections import Corrections
 
 
 def stating(corrections: Corrections, model: str | None = None) -> CallModelInputFilter:
@@ -16,10 +16,16 @@ def stating(corrections: Corrections, model: str | None = None) -> CallModelInpu
 
     async def state(call: CallModelData[Any]) -> ModelInputData:
         given, of_agent = call.model_data, getattr(call.agent.model, "model", call.agent.model)
-        request: dict[str, Any] = {"model": model or of_agent, "input": given.input, "instructions": given.instructions}
+        request: dict[str, Any] = {
+            "model": model or of_agent,
+            "input": given.input,
+            "instructions": given.instructions,
+        }
         corrected = (await asyncio.to_thread(corrections.apply, request, api="responses")).request
         for item, new in zip(given.input, corrected["input"], strict=True):
-            if new is not item:  # in place: the SDK made the items for this call, and knows by them what it has sent
+            if (
+                new is not item
+            ):  # in place: the SDK made the items for this call, and knows by them what it has sent
                 item.update(new)
         return ModelInputData(input=given.input, instructions=corrected["instructions"])
 

@@ -26,8 +26,12 @@ from drike.support import progress
 from drike.support.extras import ending_signals, missing_extra, version_and_extras
 
 SPENT, STOPPED, TERMINATED = 3, 130, 143
-_BROKEN = re.compile(r"[\0\ud800-\udfff]")  # bytes of a command line that are no text come as halves of characters
-_EMPTY = re.compile(r"(--[\w-]+=)?")  # as an unset variable leaves it; as a path it would be the working directory
+_BROKEN = re.compile(
+    r"[\0\ud800-\udfff]"
+)  # bytes of a command line that are no text come as halves of characters
+_EMPTY = re.compile(
+    r"(--[\w-]+=)?"
+)  # as an unset variable leaves it; as a path it would be the working directory
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 
@@ -37,15 +41,23 @@ class Listed(TyperCommand):
     def __init__(self, name: str, module: str = "", panel: str | None = None) -> None:
         self.module = module or name
         source = Path(__file__).with_name(f"{self.module}.py").read_text("utf-8")
-        other = re.search(rf"^{name} = (\w+)", source, re.MULTILINE)  # it is another name for this one, not listed
+        other = re.search(
+            rf"^{name} = (\w+)", source, re.MULTILINE
+        )  # it is another name for this one, not listed
         function = other[1] if other else name
-        docstring = re.search(rf'^def {function}_?\(.*?"""(.*?)"""', source, re.DOTALL | re.MULTILINE)
-        super().__init__(name, help=docstring and docstring[1], rich_help_panel=panel, hidden=other is not None)
+        docstring = re.search(
+            rf'^def {function}_?\(.*?"""(.*?)"""', source, re.DOTALL | re.MULTILINE
+        )
+        super().__init__(
+            name, help=docstring and docstring[1], rich_help_panel=panel, hidden=other is not None
+        )
 
     def imported(self) -> TyperCommand:
         """The command itself; where Python needs its name, it ends in _ there."""
         module = import_module(f"{__name__}.{self.module}")
-        command: TyperCommand = getattr(module, f"{self.name}_", None) or getattr(module, str(self.name))
+        command: TyperCommand = getattr(module, f"{self.name}_", None) or getattr(
+            module, str(self.name)
+        )
         return command
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
@@ -59,11 +71,19 @@ class CommandGroup(SafeHelp, TyperGroup):
 
 def _group(name: str, help: str, panel: str, **modules: str) -> CommandGroup:
     """A group of commands, by the modules of drike.cli that they are in."""
-    listed = [Listed(command, module) for module, commands in modules.items() for command in commands.split()]
-    return CommandGroup(name=name, help=help, rich_help_panel=panel, no_args_is_help=True, commands=listed)
+    listed = [
+        Listed(command, module)
+        for module, commands in modules.items()
+        for command in commands.split()
+    ]
+    return CommandGroup(
+        name=name, help=help, rich_help_panel=panel, no_args_is_help=True, commands=listed
+    )
 
 
-_typer = typer.Typer(cls=CommandGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+_typer = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
 
 
 def _version(asked: bool) -> None:
@@ -75,7 +95,14 @@ def _version(asked: bool) -> None:
 @_typer.callback()
 def options(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, metavar="", help="Print the version and exit")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            metavar="",
+            help="Print the version and exit",
+        ),
     ] = False,
 ) -> None:
     """In-context knowledge editing for language models whose weights you cannot touch."""
@@ -101,7 +128,9 @@ for command in (
     app.add_command(command)
 
 
-def main(arguments: Sequence[str] | None = None, command: Callable[..., Any] = app, name: str = "drike") -> None:
+def main(
+    arguments: Sequence[str] | None = None, command: Callable[..., Any] = app, name: str = "drike"
+) -> None:
     """Run a command of `drike`, or of another command line, with the same exit codes.
 
     0: done, 1: a problem reported in one sentence, 2: wrong usage, 3: a limit on calls or money was reached, 130:
@@ -140,12 +169,16 @@ def main(arguments: Sequence[str] | None = None, command: Callable[..., Any] = a
         remedy = "make room" if problem.errno in _FULL else "check the path, or choose another one"
         _fail(f"{problem.strerror or problem}{where}: {remedy}; what was saved stays")
     except MemoryError:
-        _fail("there is not enough memory for this: ask for less at once, or for a smaller model or encoder")
+        _fail(
+            "there is not enough memory for this: ask for less at once, or for a smaller model or encoder"
+        )
     except SystemExit as stop:  # typer's way to end, also after Ctrl-C
         if stop.code == STOPPED:
             complain("Stopped.", "yellow")
             sys.exit(TERMINATED if signals else STOPPED)
-        if isinstance(stop.__context__, BrokenPipeError):  # whoever read the output has seen enough, as `head` has
+        if isinstance(
+            stop.__context__, BrokenPipeError
+        ):  # whoever read the output has seen enough, as `head` has
             sys.exit(0)
         raise
 
@@ -154,7 +187,10 @@ def _refuse_unusable(arguments: Sequence[str]) -> None:
     """Fail where an argument is empty or is no text."""
     for argument in arguments:
         if _BROKEN.search(argument):  # neither a terminal nor a run's folder could hold it
-            utf8, other = "write it, or rename the file, in UTF-8", "set PYTHONUTF8=1, since this locale is not UTF-8"
+            utf8, other = (
+                "write it, or rename the file, in UTF-8",
+                "set PYTHONUTF8=1, since this locale is not UTF-8",
+            )
             remedy = utf8 if sys.getfilesystemencoding() == "utf-8" else other
             _fail(f"the argument {argument!a} is not UTF-8 text: {remedy}", code=2)
         if _EMPTY.fullmatch(argument):

@@ -28,7 +28,9 @@ def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
     r"""Write characters that an encoding lacks as something similar, or as \u20ac: an error handler of codecs."""
     assert isinstance(problem, UnicodeEncodeError)  # noqa: S101 - output is only written
     lacking = problem.object[problem.start : problem.end]
-    return "".join(_ASCII.get(c) or c.encode("unicode_escape").decode() for c in lacking), problem.end
+    return "".join(
+        _ASCII.get(c) or c.encode("unicode_escape").decode() for c in lacking
+    ), problem.end
 
 
 codecs.register_error("drike", _in_ascii)
@@ -44,12 +46,22 @@ def accept_all_text() -> None:
 class SafeConsole(Console):
     """A console that shows the control characters of a text, and what its encoding lacks, in ASCII."""
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         """Escape every text before it is laid out."""
         if isinstance(renderable, Text | str):
             text = renderable if isinstance(renderable, Text) else self.render_str(renderable)
-            if (shown := visible(text.plain).encode(self.encoding, "drike").decode(self.encoding)) != text.plain:
-                renderable = Text(shown, text.style, justify=text.justify, overflow=text.overflow, no_wrap=text.no_wrap)
+            if (
+                shown := visible(text.plain).encode(self.encoding, "drike").decode(self.encoding)
+            ) != text.plain:
+                renderable = Text(
+                    shown,
+                    text.style,
+                    justify=text.justify,
+                    overflow=text.overflow,
+                    no_wrap=text.no_wrap,
+                )
         return super().render(renderable, options)
 
 
@@ -102,7 +114,11 @@ def this_command() -> str:
     called = Path(sys.argv[0])
     if shutil.which("drike"):
         return "drike"
-    return str(called) if called.name == "drike" and os.access(called, os.X_OK) else f"{sys.executable} -P -m drike"
+    return (
+        str(called)
+        if called.name == "drike" and os.access(called, os.X_OK)
+        else f"{sys.executable} -P -m drike"
+    )
 
 
 def draw(*tables: Table) -> None:
@@ -111,7 +127,9 @@ def draw(*tables: Table) -> None:
 
 
 @contextmanager
-def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[bars.Progress, bars.TaskID]]:
+def progress(
+    what: str, live: Callable[[], str] | None = None
+) -> Iterator[tuple[bars.Progress, bars.TaskID]]:
     """A progress bar on standard error, or lines if that is no terminal. `live` returns more figures to show."""
     wide = [] if errors.width < 120 else [bars.BarColumn(bar_width=24)]
     bar = _Bar(
@@ -144,7 +162,11 @@ class _Bar(bars.Progress):
         """Update a task, and print a line if it is time for one."""
         super().update(task_id, **values)
         now, task = self.get_time(), self.tasks[task_id]
-        if self.disable and task.total and now >= (self._at or task.start_time or now) + _LINES_EVERY:
+        if (
+            self.disable
+            and task.total
+            and now >= (self._at or task.start_time or now) + _LINES_EVERY
+        ):
             self._at = now
             complain(f"{task.description}: {task.completed:,.0f} of {task.total:,.0f}", "dim")
 
@@ -152,4 +174,6 @@ class _Bar(bars.Progress):
 class _Status(bars.ProgressColumn):
     def render(self, task: bars.Task) -> Text:
         live = task.fields.get("live")
-        return Text("  ".join(filter(None, (task.fields.get("status"), live and live()))), style="cyan")
+        return Text(
+            "  ".join(filter(None, (task.fields.get("status"), live and live()))), style="cyan"
+        )

@@ -6,18 +6,40 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from drike.cli.console import draw
-from drike.edits import EditCase
+from drike.edits.edit import EditCase
 from drike.errors import UsageError
-from drike.evaluation.evaluate import AnsweredCases, baseline_answers, with_baseline_answers
-from drike.evaluation.judge import Rule
-from drike.models.protocols import ANSWER_TOKENS, CustomModel, LanguageModel, ModelInfo, Prompts, Request, Score, Usage
-from drike.models.served import CHARACTERS_PER_TOKEN, ApiOptions, estimated_tokens, is_served, parse_address
+from drike.models.protocols import (
+    ANSWER_TOKENS,
+    CustomModel,
+    LanguageModel,
+    ModelInfo,
+    Prompts,
+    Request,
+    Score,
+    Usage,
+)
+from drike.models.served import (
+    CHARACTERS_PER_TOKEN,
+    ApiOptions,
+    estimated_tokens,
+    is_served,
+    longest_answer,
+    parse_address,
+)
 from drike.prompts import YES_OR_NO, chat_messages
+from drike.research.evaluation.evaluate import (
+    AnsweredCases,
+    baseline_answers,
+    with_baseline_answers,
+)
+from drike.research.evaluation.judge import Rule
 from drike.support.huggingface import pinned
 from drike.support.table import Table
 
 
-def count_only(model: LanguageModel, api: ApiOptions, work: Callable[[CountingModel], object]) -> bool:
+def count_only(
+    model: LanguageModel, api: ApiOptions, work: Callable[[CountingModel], object]
+) -> bool:
     """If the model only counts, as for --dry-run, count the calls of `work`, draw their cost, and return True."""
     if not isinstance(model, CountingModel):
         return False
@@ -36,7 +58,9 @@ class CountingModel(CustomModel):
     def __init__(self, name: str, template: str, api: ApiOptions) -> None:
         if is_served(name):
             parse_address(name, allow_http=api.allow_http)
-        super().__init__(name, self._filled, None if template == "chat" or api.text_only else self._scored)
+        super().__init__(
+            name, self._filled, None if template == "chat" or api.text_only else self._scored
+        )
         self.info = ModelInfo(name, turns=template == "chat")
         self.count, self._room = token_counter(api.tokenizer, template), api.thinking_tokens
         self._seen: set[tuple[str | tuple[str, ...], int]] = set()
@@ -53,7 +77,10 @@ class CountingModel(CustomModel):
     def _filled(self, prompts: Prompts, max_tokens: int, stop: str | None) -> list[str]:
         for prompt in prompts:
             self.add(prompt, max_tokens)
-        return ["Yes" if str(prompt).startswith(YES_OR_NO) else longest_answer(max_tokens) for prompt in prompts]
+        return [
+            "Yes" if str(prompt).startswith(YES_OR_NO) else longest_answer(max_tokens)
+            for prompt in prompts
+        ]
 
     def _scored(self, requests: Sequence[Request]) -> list[Score]:
         for request in requests:
@@ -61,16 +88,19 @@ class CountingModel(CustomModel):
         return [Score((-1.0,), False, -1.0) for _ in requests]
 
 
-def longest_answer(max_tokens: int = ANSWER_TOKENS) -> str:
-    """An answer as long as so many tokens are estimated to be."""
-    return ("word " * max_tokens)[: CHARACTERS_PER_TOKEN * max_tokens]
-
-
 def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:
     """Count the calls for the model's own answers to questions without one; they are assumed to have full length."""
-    asked = (tuple(replace(question, choices=()) for question in case.baseline_questions) for case in cases)
-    usable = [replace(case, baseline_questions=of_case) for case, of_case in zip(cases, asked, strict=True)]
-    return with_baseline_answers(usable, dict.fromkeys(baseline_answers(model, cases, rule), longest_answer()))
+    asked = (
+        tuple(replace(question, choices=()) for question in case.baseline_questions)
+        for case in cases
+    )
+    usable = [
+        replace(case, baseline_questions=of_case)
+        for case, of_case in zip(cases, asked, strict=True)
+    ]
+    return with_baseline_answers(
+        usable, dict.fromkeys(baseline_answers(model, cases, rule), longest_answer(ANSWER_TOKENS))
+    )
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple[str, ...]], int]:
@@ -87,14 +117,20 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple
 
     try:
         name, revision = pinned(tokenizer)
-        opened = AutoTokenizer.from_pretrained(name, revision=revision or "main", trust_remote_code=False)
+        opened = AutoTokenizer.from_pretrained(
+            name, revision=revision or "main", trust_remote_code=False
+        )
     except (OSError, ValueError) as problem:
-        raise UsageError(f"--tokenizer {tokenizer} cannot be opened: give a folder with tokenizer.json") from problem
+        raise UsageError(
+            f"--tokenizer {tokenizer} cannot be opened: give a folder with tokenizer.json"
+        ) from problem
     if template != "chat" or not opened.chat_template:
         return lambda prompt: len(opened.encode(sent(prompt)))
 
     def count(prompt: str | tuple[str, ...]) -> int:
-        text = opened.apply_chat_template(chat_messages(prompt), tokenize=False, add_generation_prompt=True)
+        text = opened.apply_chat_template(
+            chat_messages(prompt), tokenize=False, add_generation_prompt=True
+        )
         return len(opened.encode(text, add_special_tokens=False))
 
     return count
@@ -103,22 +139,36 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple
 def bound(calls: int, read: int, written: int, api: ApiOptions) -> Table:
     """The most that calls can cost, with so many tokens read and written."""
     money = api.cost(read, written)
-    how = f"counted by {api.tokenizer}" if api.tokenizer else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
-    remark = "give --price-in and --price-out" if money is None else "at the given prices, without retries"
+    how = (
+        f"counted by {api.tokenizer}"
+        if api.tokenizer
+        else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
+    )
+    remark = (
+        "give --price-in and --price-out"
+        if money is None
+        else "at the given prices, without retries"
+    )
     rows = (
         ("calls", f"{calls:,}", "cached answers cost nothing"),
         ("prompt tokens", f"{read:,}", how),
         ("generated tokens", f"{written:,}", "if every answer had its full length"),
         ("money", "n/a" if money is None else f"{money:.4f}", remark),
     )
-    return Table("At most; nothing was sent", ("what", "at most", "how it is counted"), rows, wide=True)
+    return Table(
+        "At most; nothing was sent", ("what", "at most", "how it is counted"), rows, wide=True
+    )
 
 
 def usage_sentence(used: Usage) -> str:
     """Calls, tokens and money in a sentence."""
     calls = f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache"
     tokens = f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated"
-    shared = f"{used.tokens_shared:,} prompt tokens from the server's own cache" if used.tokens_shared else ""
+    shared = (
+        f"{used.tokens_shared:,} prompt tokens from the server's own cache"
+        if used.tokens_shared
+        else ""
+    )
     estimated = f"token counts of {used.estimated:,} calls estimated" if used.estimated else ""
     cost = "" if used.money is None else f"cost {used.money:.4f}"
     return "; ".join(filter(None, (calls, tokens, shared, estimated, cost)))

@@ -15,24 +15,30 @@ import typer
 
 from drike.cli.console import note, say, say_lines
 from drike.cli.options import FILE, ModelOptions, as_flags, command
-from drike.edits import Edit, EditCase
+from drike.edits import record as records
+from drike.edits.edit import Edit, EditCase
+from drike.edits.record import EditRecord, EditVersion, MissingStoreError, Status, StoreError
 from drike.errors import UsageError
-from drike.gates.alike import watch_meaning
+from drike.live.alike import watch_meaning
 from drike.models import ApiOptions, LanguageModel
 from drike.stores import log as stores
-from drike.stores import moves, portable, records
+from drike.stores import moves, portable
 from drike.stores.finding import Search, find
 from drike.stores.opening import open_store
 from drike.stores.portable import Imported, ReadRow, edits_of, import_edits, scan, write_refused
-from drike.stores.records import EditRecord, EditVersion, MissingStoreError, Status, StoreError
 from drike.support.files import write_text
 from drike.support.table import counted
-from drike.words import mentions
+from drike.text.words import mentions
 
 Texts = list[str] | None
 _NewStatus = Literal["active", "shadow", "proposed", "draft"]
 AMBIGUOUS = "it counts where its capitals or the question's relation tell; a longer alias is found everywhere"
-_LISTS = {"alias": "aliases", "object_alias": "object_aliases", "paraphrase": "paraphrases", "never": "negatives"}
+_LISTS = {
+    "alias": "aliases",
+    "object_alias": "object_aliases",
+    "paraphrase": "paraphrases",
+    "never": "negatives",
+}
 _ARROW = re.compile("->|=>|\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}")
 
 
@@ -44,14 +50,22 @@ def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
         raise UsageError(f"{text!r} is not a fact: {remedy}")
     query, target = parts
     target = target.rstrip(".") if target.count(".") == 1 else target
-    known = next((case.edit for case in cases if query in {probe.query for probe in case.probes[:3]}), None)
+    known = next(
+        (case.edit for case in cases if query in {probe.query for probe in case.probes[:3]}), None
+    )
     if known is not None and known.subject is not None and mentions(query, known.subject):
         return Edit(query, target, known.target_true, known.subject, known.relation)
-    subjects = {case.edit.subject for case in cases if case.edit.subject and mentions(query, case.edit.subject)}
+    subjects = {
+        case.edit.subject
+        for case in cases
+        if case.edit.subject and mentions(query, case.edit.subject)
+    }
     return Edit(query, target, subject=max(subjects, key=len, default=None))
 
 
-def store_at(store: str, *, create: bool = False, watched: bool = False) -> closing[stores.EditStore]:
+def store_at(
+    store: str, *, create: bool = False, watched: bool = False
+) -> closing[stores.EditStore]:
     """A store, which the block closes. watched: for edits that mean the same as others. Raises StoreError."""
     opened = open_store(store, create=create)
     return closing(watch_meaning(opened) if watched else opened)
@@ -74,9 +88,21 @@ def print_changes(changes: Iterable[EditVersion]) -> None:
 
     def line(change: EditVersion) -> str:
         record = change.record
-        begin, end = record.valid_from and f"from {record.valid_from}", record.valid_to and f"to {record.valid_to}"
-        parts = (f"{change.id}@{change.version}", change.created_at, record.author, record.status, begin, end)
-        return f"{' '.join(filter(None, parts))}: {record.fact}" + (f" ({record.reason})" if record.reason else "")
+        begin, end = (
+            record.valid_from and f"from {record.valid_from}",
+            record.valid_to and f"to {record.valid_to}",
+        )
+        parts = (
+            f"{change.id}@{change.version}",
+            change.created_at,
+            record.author,
+            record.status,
+            begin,
+            end,
+        )
+        return f"{' '.join(filter(None, parts))}: {record.fact}" + (
+            f" ({record.reason})" if record.reason else ""
+        )
 
     say_lines(map(line, changes))
 
@@ -104,7 +130,10 @@ class EditFields:
         given = {_LISTS.get(name, name): value for name, value in vars(self).items() if value}
         if every := given.pop("review_every", None):  # which counts from now
             given = {"review_days": days_in(every), "review_by": None} | given
-        return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        return {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in given.items()
+        }
 
 
 def days_in(text: str) -> int:
@@ -121,19 +150,23 @@ def add(
     log: Path | None = None,
 ) -> None:  # fmt: skip
     """Add an edit."""
-    from drike.gates.naming import common_questions, name_report, naming
+    from drike.gates.edit_names import common_questions, name_report, naming
 
     if propose is None and (model or yes):
-        raise UsageError("--model and --yes are for proposed paraphrases: add --propose with their number")
+        raise UsageError(
+            "--model and --yes are for proposed paraphrases: add --propose with their number"
+        )
     edit = parse_fact(fact, ())  # before the store is opened, which makes its file
     given = {**more.values(), "status": Status(status), "author": author(), "reason": reason}
     record = records.checked(EditRecord(subject, edit.query, edit.target_new, **given))
     questions: Sequence[str] = common_questions()
     if log is not None:
-        from drike.serving.requests import read_questions
+        from drike.gateway.requests import read_questions
 
         questions = [asked.said for asked in read_questions(log)]
-    writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
+    writer = (
+        None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
+    )
     with store_at(store, create=True, watched=True) as opened:
         entered = moves.entering(opened, record, decides=True)
         changes = opened.put(entered, supersede=supersede)
@@ -168,7 +201,11 @@ def reword(
     """Let a model propose paraphrases of edits; without ID, of those in force that have none."""
     writer = open_writer(model, api, ask=not yes)
     with store_at(store) as opened:
-        chosen = [version for version in (() if edits else in_force(opened)) if not version.record.paraphrases]
+        chosen = [
+            version
+            for version in (() if edits else in_force(opened))
+            if not version.record.paraphrases
+        ]
         chosen += [stores.versions(opened, edit)[-1] for edit in edits or ()]
         print_changes(reworded(opened, chosen, propose, writer, ask=not yes))
 
@@ -186,15 +223,24 @@ def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> Languag
 
 
 def reworded(
-    store: stores.EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool
+    store: stores.EditStore,
+    edits: Sequence[EditVersion],
+    count: int,
+    writer: LanguageModel,
+    *,
+    ask: bool,
 ) -> Iterator[EditVersion]:
     """Show up to `count` proposed paraphrases an edit; yield edits with those that pass, or (`ask`) the user picks."""
     from drike.cli.running import metered
-    from drike.gates.verification import proposals
+    from drike.gates.confirmation import proposals
 
-    taken = frozenset[str]().union(*(records.conflict_keys(edit.record) for edit in in_force(store)))
+    taken = frozenset[str]().union(
+        *(records.conflict_keys(edit.record) for edit in in_force(store))
+    )
     with metered(writer):
-        for edit, of_edit in zip(edits, proposals(writer, [edit.record for edit in edits], count, taken), strict=True):
+        for edit, of_edit in zip(
+            edits, proposals(writer, [edit.record for edit in edits], count, taken), strict=True
+        ):
             say(f"Edit {edit.id}: {edit.record.fact}")
             for number, proposal in enumerate(of_edit, 1):
                 problem = f" ({proposal.problem})" if proposal.problem else ""
@@ -203,24 +249,35 @@ def reworded(
             if not (picked := _picked(usable) if ask and usable else usable):
                 say("  none is stored")
                 continue
-            new, why = {"paraphrases": (*edit.record.paraphrases, *picked)}, f"paraphrases by {writer.info.name}"
-            yield from moves.change(store, edit.id, new, author=author(), reason=why, version=edit.version)
+            new, why = (
+                {"paraphrases": (*edit.record.paraphrases, *picked)},
+                f"paraphrases by {writer.info.name}",
+            )
+            yield from moves.change(
+                store, edit.id, new, author=author(), reason=why, version=edit.version
+            )
 
 
 def _picked(texts: Sequence[str]) -> list[str]:
     while True:
-        answer = typer.prompt("Which ones should be stored? Numbers, all or none", default="all").casefold()
-        numbers = range(1, len(texts) + 1) if answer == "all" else map(int, re.findall(r"[0-9]+", answer))
+        answer = typer.prompt(
+            "Which ones should be stored? Numbers, all or none", default="all"
+        ).casefold()
+        numbers = (
+            range(1, len(texts) + 1) if answer == "all" else map(int, re.findall(r"[0-9]+", answer))
+        )
         picked = [texts[number - 1] for number in numbers if 0 < number <= len(texts)]
         if picked or answer == "none":
             return picked
 
 
 @command()
-def calibrate(*, false_fire: float = 0.002, confidence: float = 0.95, remove: bool = False, store: str = FILE) -> None:
+def calibrate(
+    *, false_fire: float = 0.002, confidence: float = 0.95, remove: bool = False, store: str = FILE
+) -> None:
     """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
-    from drike.gates import store_gate
     from drike.gates.calibration import default_gate, to_json
+    from drike.live import store_gate
 
     with store_at(store) as opened:
         if remove:
@@ -244,38 +301,55 @@ def import_(
     supersede: bool = False, store: str = FILE,
 ) -> None:  # fmt: skip
     """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
-    from drike.gates.naming import ambiguous_names
+    from drike.gates.edit_names import ambiguous_names
+    from drike.research.datasets.published_edits import PublishedForms
 
     whole = portable.whole_store(source)
     if whole and not dry_run:
         with store_at(store, create=True) as opened:
             if stores.snapshot(opened).revision == 0 and not stores.required_approvals(opened):
                 portable.restore(opened, whole)
-                return say(f"{opened.name} is now what the store in {source} was: {counted(whole.changes, 'change')}")
+                return say(
+                    f"{opened.name} is now what the store in {source} was: {counted(whole.changes, 'change')}"
+                )
     read, encoding = scan(source) if whole is None else ([], "utf-8")
     if encoding != "utf-8":
         note(f"{source} is read as {encoding}")
-    rows = edits_of(read, _columns(columns)) if whole is None else whole.edits(str(source))
-    imported = _imported(rows, store, supersede=supersede, dry_run=dry_run or all(isinstance(row, str) for row in rows))
+    if whole is None:
+        rows = edits_of(read, _columns(columns), PublishedForms())
+    else:
+        rows = whole.edits(str(source))
+    imported = _imported(
+        rows,
+        store,
+        supersede=supersede,
+        dry_run=dry_run or all(isinstance(row, str) for row in rows),
+    )
     say_lines(f"Refused: {as_flags(str(problem))}" for problem in imported.refused)
     counts = f"{len(imported.added):,} added, {imported.repeated:,} stored already, {len(imported.refused):,} refused"
     say(f"{source}: {counts}" + (" (nothing was changed)" if dry_run else ""))
     if ambiguous := ambiguous_names(imported.added):
         names = ", ".join(f'"{name}"' for name in ambiguous[:3])
-        note(f"{counted(len(ambiguous), 'name')} may mean something else, such as {names}: {AMBIGUOUS}")
+        note(
+            f"{counted(len(ambiguous), 'name')} may mean something else, such as {names}: {AMBIGUOUS}"
+        )
     if imported.refused:
         out = refused or source.with_name(f"{source.name}.refused.csv")
         if written := not dry_run and whole is None:
             write_refused(out, read, imported)
         where = f"listed above, and in {out}" if written else "listed above"
-        raise StoreError(f"{source} has refused rows ({where}): correct them, and import them again")
+        raise StoreError(
+            f"{source} has refused rows ({where}): correct them, and import them again"
+        )
 
 
 def _columns(text: str | None) -> dict[str, str]:
     """What columns are called, by their names in a file. Raises UsageError."""
     pairs = [pair.partition("=") for pair in (text or "").split(",") if pair.strip()]
     if not all(name.strip() and meant.strip() for name, _, meant in pairs):
-        raise UsageError(f"{text!r} names no columns: write --columns question=query,answer=target_new")
+        raise UsageError(
+            f"{text!r} names no columns: write --columns question=query,answer=target_new"
+        )
     return {name.strip(): meant.strip() for name, _, meant in pairs}
 
 
@@ -305,8 +379,12 @@ def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
         edits = (records.to_json(version.record) for version in reversed(find(snapshot, Search())))
         lines = list(portable.lines_of(opened) if everything else edits)
     write_text(out, "".join(f"{line}\n" for line in lines))
-    edits_and_changes = f"{counted(len(snapshot.edits), 'edit')} and {counted(snapshot.revision, 'change')}"
-    say(f"{out}: {f'{edits_and_changes} exported, without the inbox' if everything else f'{len(lines):,} exported'}")
+    edits_and_changes = (
+        f"{counted(len(snapshot.edits), 'edit')} and {counted(snapshot.revision, 'change')}"
+    )
+    say(
+        f"{out}: {f'{edits_and_changes} exported, without the inbox' if everything else f'{len(lines):,} exported'}"
+    )
 
 
 @command()
@@ -319,4 +397,6 @@ def sync(folder: Path, *, retire_missing: bool = False, store: str = FILE) -> No
     written, taken = counted(len(synced.written), "file"), counted(len(synced.changes), "change")
     say(f"{folder}: {written} written, {taken} taken over")
     if left := len(synced.left):
-        raise StoreError(f"{counted(left, 'edit')} left alone (listed above): correct the files, sync again")
+        raise StoreError(
+            f"{counted(left, 'edit')} left alone (listed above): correct the files, sync again"
+        )

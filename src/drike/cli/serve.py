@@ -9,8 +9,8 @@ from typing import Literal
 from drike.cli.console import complain, say, say_lines
 from drike.cli.options import FILE, VALUES_OF_MODEL, command
 from drike.errors import UsageError
-from drike.serving.keys import KeyRole, Keys, open_keys
-from drike.serving.options import GatewayOptions
+from drike.gateway.http.keys import KeyRole, Keys, open_keys
+from drike.gateway.options import GatewayOptions
 
 
 @command(VALUES_OF_MODEL)
@@ -18,11 +18,15 @@ def serve(*, options: GatewayOptions, workers: int = 1) -> None:
     """Serve a model with edits in force: applications change their base URL, nothing else."""
     if workers > 1:
         _serve_together(workers, options)
-    from drike.serving.start import start
+    from drike.cli.gateway_parts import gateway_parts
+    from drike.gateway.start import start
 
-    started = start(options)
+    started = start(options, gateway_parts())
     feed = started.tenants.feeds["default"]
-    body = json.dumps({"model": "any", "messages": [{"role": "user", "content": started.example}]}, ensure_ascii=False)
+    body = json.dumps(
+        {"model": "any", "messages": [{"role": "user", "content": started.example}]},
+        ensure_ascii=False,
+    )
     quoted = body.replace("'", "'\\''")
     header = " -H 'Authorization: Bearer KEY'" if started.keys is not None else ""
     lines = (
@@ -45,17 +49,25 @@ def _serve_together(workers: int, options: GatewayOptions) -> None:
     """Serve in several processes; exit as one of them that ends before it has served."""
     port, admin_port = options.port, options.admin_port
     if not (port and admin_port) or port in range(admin_port, admin_port + workers):
-        raise UsageError("--workers needs a --port, and an --admin-port from which so many are free: give other ports")
+        raise UsageError(
+            "--workers needs a --port, and an --admin-port from which so many are free: give other ports"
+        )
     if options.store is None and options.upstream is None:
         raise UsageError("the processes of --workers share a store: give --store")
-    from drike.serving.server import run_workers
+    from drike.gateway.http.server import run_workers
 
     # The last of an option counts.
     command = [sys.executable, "-P", "-m", "drike", *sys.argv[1:], "--workers", "1", "--reuse-port"]
-    raise SystemExit(run_workers([[*command, "--admin-port", str(admin_port + i)] for i in range(workers)], complain))
+    raise SystemExit(
+        run_workers(
+            [[*command, "--admin-port", str(admin_port + i)] for i in range(workers)], complain
+        )
+    )
 
 
-_Role = Literal["report", "use", "propose", "approve", "admin", "edit"]  # edit: the former name of approve
+_Role = Literal[
+    "report", "use", "propose", "approve", "admin", "edit"
+]  # edit: the former name of approve
 
 
 def _open(store: str, keys: Path | None) -> closing[Keys]:
@@ -66,7 +78,12 @@ def _open(store: str, keys: Path | None) -> closing[Keys]:
 
 @command()
 def add(
-    *, role: _Role = "use", name: str = "", tenant: str = "default", store: str = FILE, keys: Path | None = None
+    *,
+    role: _Role = "use",
+    name: str = "",
+    tenant: str = "default",
+    store: str = FILE,
+    keys: Path | None = None,
 ) -> None:
     """Make a key and print it; only its SHA-256 is kept."""
     with _open(store, keys) as opened:
@@ -79,7 +96,10 @@ def add(
 def list_(*, store: str = FILE, keys: Path | None = None) -> None:
     """List the keys."""
     with _open(store, keys) as opened:
-        say_lines(f"{key.id} {key.role} {key.tenant} {key.created_at} {key.name}".rstrip() for key in opened.keys)
+        say_lines(
+            f"{key.id} {key.role} {key.tenant} {key.created_at} {key.name}".rstrip()
+            for key in opened.keys
+        )
 
 
 @command()

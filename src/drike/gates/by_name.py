@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from drike.gates.decision import EQUAL, Candidate, Decision, foremost
 from drike.gates.index import EditIndex, ParsedQuery, nearness
-from drike.short_forms import NameMatch
+from drike.text.short_forms import NameMatch
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,33 @@ class Named:
             return Decision(query)
         near = nearness(parsed, index, sorted({i for mention in mentions for i in mention.edits}))
         near |= dict.fromkeys(parsed.equal, 1.0)
-        order = sorted(near, key=lambda i: (i not in parsed.equal, -near[i], -index.edits[i].record.priority, i))
+        order = sorted(
+            near,
+            key=lambda i: (i not in parsed.equal, -near[i], -index.edits[i].record.priority, i),
+        )
         rank = {i: place for place, i in enumerate(order)}
-        named = [sorted((i for i in mention.edits if i in rank), key=rank.__getitem__) for mention in mentions]
+        named = [
+            sorted((i for i in mention.edits if i in rank), key=rank.__getitem__)
+            for mention in mentions
+        ]
         best = {i for ranked in named for i in foremost(index, ranked)} | parsed.equal
         best -= parsed.negatives  # and no other edit of the subject answers instead
         name = {i: mention.name for mention in reversed(mentions) for i in mention.edits}
         candidates = [
-            Candidate(index.edits[i], float(i in best), name.get(i), {"nearness" if i in name else EQUAL: near[i]})
+            Candidate(
+                index.edits[i],
+                float(i in best),
+                name.get(i),
+                {"nearness" if i in name else EQUAL: near[i]},
+            )
             for i in sorted(order, key=lambda i: i not in best)
         ]
-        return Decision.of(query, candidates, [c for c in candidates if c.probability], "a negative exemplar matches")
+        return Decision.of(
+            query,
+            candidates,
+            [c for c in candidates if c.probability],
+            "a negative exemplar matches",
+        )
 
 
 @dataclass(frozen=True)
@@ -50,6 +66,11 @@ class EveryQuery:
         order = sorted(near, key=lambda i: (-near[i], -index.edits[i].record.priority, i))
         if not order:
             return Decision(query, reason="no edit is in force")
-        found = [Candidate(index.edits[i], float(i == order[0]), named.get(i), {"nearness": near[i]}) for i in order]
+        found = [
+            Candidate(index.edits[i], float(i == order[0]), named.get(i), {"nearness": near[i]})
+            for i in order
+        ]
         best = tuple(index.edits[i] for i in foremost(index, order))
-        return Decision(query, best, tuple(found), f"every query is put under an edit: edit {best[-1].id}")
+        return Decision(
+            query, best, tuple(found), f"every query is put under an edit: edit {best[-1].id}"
+        )

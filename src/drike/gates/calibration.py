@@ -1,7 +1,7 @@
 """Calibrate a gate on probes that come with the edits, certify its rate of false matches, and write it as JSON.
 
 A certificate is about edits to come, drawn like those of the probes, and about questions like these probes: thresholds
-are tested from the strictest to the most lenient by Learn-then-Test (see `drike.evaluation.risk_control`).
+are tested from the strictest to the most lenient by Learn-then-Test (see `drike.support.statistics`).
 """
 
 import json
@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drike.edits.record import EditVersion, StoreError
 from drike.encoders.base import salient
-from drike.evaluation.risk_control import exceeds
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.decision import EQUAL, Candidate, Gate
 from drike.gates.index import EditIndex
-from drike.stores.records import EditVersion, StoreError
 from drike.support import records
 from drike.support.files import checksum_ok, with_checksum
-from drike.words import masked_each, words
+from drike.support.statistics import exceeds
+from drike.text.words import masked_each, words
 
 Matrix = NDArray[np.float64]
 Strength = float | Matrix  # of all parameters, or of each weight and of the bias [d]
@@ -74,7 +74,9 @@ class Certificate:
         """What is certified, or what a certificate would take."""
         if self.threshold is not None:
             like = f"new edits like these {self.edits:,}"
-            return f"at most {self.level:.2%} false fires on {like}, {self.confidence:.0%} confidence"
+            return (
+                f"at most {self.level:.2%} false fires on {like}, {self.confidence:.0%} confidence"
+            )
         return (
             f"{self.level:.2%} false fires cannot be certified with probes of {self.edits:,} edits, at most "
             f"{self.possible:.2%}: add probes of {self.missing:,} edits that must not fire"
@@ -89,29 +91,45 @@ def make_probes(edits: Sequence[EditVersion]) -> tuple[list[EditVersion], list[G
         probes += [GateProbe(text, edit.id, False) for text in edit.record.negatives]
         edits_of[" ".join(words(edit.record.subject))].append(edit)
     for same_subject in edits_of.values():
-        probes += [GateProbe(other.record.query, edit.id, False) for edit, other in permutations(same_subject, 2)]
-    return [replace(edit, record=replace(edit.record, paraphrases=(), negatives=())) for edit in edits], probes
+        probes += [
+            GateProbe(other.record.query, edit.id, False)
+            for edit, other in permutations(same_subject, 2)
+        ]
+    return [
+        replace(edit, record=replace(edit.record, paraphrases=(), negatives=())) for edit in edits
+    ], probes
 
 
-def labelled_candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[LabelledCandidate]:
+def labelled_candidates(
+    gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex
+) -> list[LabelledCandidate]:
     """Each probe's own edit as a candidate, where the gate considers it."""
     return [
         LabelledCandidate(candidate.features, probe.concerns, probe.edit)
         for probe, candidates in zip(probes, _candidates(gate, probes, index), strict=True)
         for candidate in candidates
-        if candidate.edit.id == probe.edit and EQUAL not in candidate.features  # there is nothing to fit
+        if candidate.edit.id == probe.edit
+        and EQUAL not in candidate.features  # there is nothing to fit
     ]
 
 
-def _candidates(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[list[Candidate]]:
+def _candidates(
+    gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex
+) -> list[list[Candidate]]:
     """The candidates for each probe; all texts are embedded beforehand in one batch, which is faster."""
-    if asked := [(probe.query, edit.record.names) for probe in probes if (edit := index.edits.get(probe.edit))]:
+    if asked := [
+        (probe.query, edit.record.names)
+        for probe in probes
+        if (edit := index.edits.get(probe.edit))
+    ]:
         index.require_encoder().encode([query for query, _ in asked])
         salient(index.require_encoder()).encode(masked_each(asked))
     return [gate.candidates(probe.query, index) for probe in probes]
 
 
-def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: Strength = _STRENGTH) -> LogisticHead:
+def fit(
+    examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: Strength = _STRENGTH
+) -> LogisticHead:
     """The head of largest posterior for examples, with a Gaussian prior of precision `strength` around another head."""
     if not examples:
         return prior
@@ -122,7 +140,9 @@ def fit(examples: Sequence[LabelledCandidate], prior: LogisticHead, strength: St
     for _ in range(_STEPS):  # damped Newton steps from the prior's mean
         p = 1 / (1 + np.exp(-np.clip(x @ at, -40, 40)))
         slope = x.T @ (weight * (p - y)) + strength * (at - start)
-        step = np.linalg.solve((x * (weight * p * (1 - p))[:, None]).T @ x + strength * np.eye(len(at)), slope)
+        step = np.linalg.solve(
+            (x * (weight * p * (1 - p))[:, None]).T @ x + strength * np.eye(len(at)), slope
+        )
         at = at - step * min(1.0, _MAX_STEP / max(1e-12, float(np.abs(step).max())))
         if float(np.abs(step).max()) < 1e-8:
             break
@@ -138,24 +158,37 @@ def calibrated(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) 
         of_edit[example.edit].append(example)
     if len(of_edit) >= _MIN_EDITS:
         named = fit([example for example in fitted if "masked" in example.features], gate.named)
-        unnamed = fit([example for example in fitted if "masked" not in example.features], gate.unnamed)
+        unnamed = fit(
+            [example for example in fitted if "masked" not in example.features], gate.unnamed
+        )
         gate = replace(gate, named=named, unnamed=unnamed)
     shifts = {str(edit): _shift(gate, own) for edit, own in sorted(of_edit.items())}
     return replace(gate, shifts=shifts, edits=len(index.edits))
 
 
 def _shift(gate: Calibrated, examples: Sequence[LabelledCandidate]) -> float:
-    logits = np.array([(gate.named if "masked" in e.features else gate.unnamed).logit(e.features) for e in examples])
+    logits = np.array(
+        [
+            (gate.named if "masked" in e.features else gate.unnamed).logit(e.features)
+            for e in examples
+        ]
+    )
     concerns, at = np.array([example.concerns for example in examples]), 0.0
     for _ in range(_STEPS):
         p = 1 / (1 + np.exp(-np.clip(logits + at, -40, 40)))
-        step = (float(np.sum(p - concerns)) + at / _SPREAD**2) / (float(np.sum(p * (1 - p))) + 1 / _SPREAD**2)
+        step = (float(np.sum(p - concerns)) + at / _SPREAD**2) / (
+            float(np.sum(p * (1 - p))) + 1 / _SPREAD**2
+        )
         at -= max(-_MAX_STEP, min(step, _MAX_STEP))
     return round(at, 4)
 
 
 def certify(
-    gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex, level: float, confidence: float = 0.95
+    gate: Calibrated,
+    probes: Sequence[GateProbe],
+    index: EditIndex,
+    level: float,
+    confidence: float = 0.95,
 ) -> Certificate:
     """The lowest threshold at which the mean rate of false matches per edit is certified. Raises ValueError."""
     negatives = [probe for probe in probes if not probe.concerns]
@@ -163,18 +196,29 @@ def certify(
     for probe, candidates in zip(negatives, _candidates(gate, negatives, index), strict=True):
         of_edit[probe.edit].append((probe.query, _probability(candidates, probe.edit)))
     # Ids tell which batch was imported first; a hash of the questions tells nothing, and is the same in every order.
-    in_order = sorted(of_edit.values(), key=lambda own: sha256(repr(sorted(text for text, _ in own)).encode()).digest())
-    return certified([[probability for _, probability in own] for own in in_order], level, confidence)
+    in_order = sorted(
+        of_edit.values(),
+        key=lambda own: sha256(repr(sorted(text for text, _ in own)).encode()).digest(),
+    )
+    return certified(
+        [[probability for _, probability in own] for own in in_order], level, confidence
+    )
 
 
 def _probability(candidates: Iterable[Candidate], edit: int) -> float:
-    return next((candidate.probability for candidate in candidates if candidate.edit.id == edit), 0.0)
+    return next(
+        (candidate.probability for candidate in candidates if candidate.edit.id == edit), 0.0
+    )
 
 
-def certified(probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95) -> Certificate:
+def certified(
+    probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95
+) -> Certificate:
     """`certify` by probabilities: for each edit, those of its probes that must not match."""
     if not probabilities or not 0 < level < 1:
-        raise ValueError("a certificate needs probes that must not fire, and a level between 0 and 1")
+        raise ValueError(
+            "a certificate needs probes that must not fire, and a level between 0 and 1"
+        )
     threshold = lowest_threshold(probabilities, level, confidence)
     strictest = 1 - _false_matches(probabilities)(THRESHOLDS[0])
     possible = _smallest(lambda n: exceeds(strictest, 1 - n / 10_000, confidence), 9_999) / 10_000
@@ -182,12 +226,18 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
     return Certificate(level, confidence, threshold, len(probabilities), possible, missing)
 
 
-def edits_needed(level: float, confidence: float = 0.95, tested: Matrix | Sequence[float] = ()) -> int:
+def edits_needed(
+    level: float, confidence: float = 0.95, tested: Matrix | Sequence[float] = ()
+) -> int:
     """How many edits, none of whose questions matches, it takes to certify a level beside those that were tested."""
-    return _smallest(lambda n: exceeds(np.r_[tested, np.ones(n)], 1 - level, confidence), _MAX_EDITS)
+    return _smallest(
+        lambda n: exceeds(np.r_[tested, np.ones(n)], 1 - level, confidence), _MAX_EDITS
+    )
 
 
-def lowest_threshold(probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95) -> float | None:
+def lowest_threshold(
+    probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95
+) -> float | None:
     """The lowest of `THRESHOLDS` that is certified; None where not even the strictest is."""
     false_matches, passed, before = _false_matches(probabilities), None, None
     for threshold in THRESHOLDS:
@@ -204,7 +254,9 @@ def _false_matches(probabilities: Sequence[Sequence[float]]) -> Callable[[float]
     """A function of a threshold: the share of each edit's probes that match at it [edits]."""
     counts = np.array([len(of_edit) for of_edit in probabilities])
     owners, values = np.repeat(np.arange(len(counts)), counts), np.concatenate(probabilities)
-    return lambda threshold: np.bincount(owners[values >= threshold], minlength=len(counts)) / counts
+    return lambda threshold: (
+        np.bincount(owners[values >= threshold], minlength=len(counts)) / counts
+    )
 
 
 def _smallest(passes: Callable[[int], bool], maximum: int) -> int:
@@ -238,15 +290,22 @@ def curve(gate: Gate, index: EditIndex) -> tuple[Bin, ...]:
             rest = dict[str, Any]()
             for name in ("paraphrases", "negatives"):
                 own = getattr(edit.record, name)
-                texts += [(edit.id, text, name == "paraphrases") for text in own[(fold - edit.id) % _FOLDS :: _FOLDS]]
-                rest[name] = tuple(text for i, text in enumerate(own) if (edit.id + i) % _FOLDS != fold)
+                texts += [
+                    (edit.id, text, name == "paraphrases")
+                    for text in own[(fold - edit.id) % _FOLDS :: _FOLDS]
+                ]
+                rest[name] = tuple(
+                    text for i, text in enumerate(own) if (edit.id + i) % _FOLDS != fold
+                )
             others.append(replace(edit, record=replace(edit.record, **rest)))
         without = EditIndex.of(others, index.encoder, index) if texts else index
         for id, text, concerned in texts[: _MAX_TEXTS // _FOLDS]:
             probability = _probability(gate.decide(text, without).candidates, id)
             rows[min(int(probability * _BINS), _BINS - 1)].append((probability, concerned))
     columns = (zip(*rows[i], strict=True) for i in sorted(rows))
-    return tuple(Bin(sum(found) / len(true), sum(true) / len(true), len(true)) for found, true in columns)
+    return tuple(
+        Bin(sum(found) / len(true), sum(true) / len(true), len(true)) for found, true in columns
+    )
 
 
 def to_json(gate: Calibrated) -> str:
@@ -260,12 +319,16 @@ def gate_of(content: str | bytes, name: str) -> Calibrated:
         value = records.parse(content)
         if not isinstance(value, dict):
             raise ValueError("it is not an object")
-        gate = records.read(Calibrated, {n: value[n] for n in value.keys() - {"sha256", "semantic"}})  # once written
+        gate = records.read(
+            Calibrated, {n: value[n] for n in value.keys() - {"sha256", "semantic"}}
+        )  # once written
         if not checksum_ok(value, needed=True):
             raise ValueError("its checksum does not match")
         return gate
     except ValueError as problem:
-        raise StoreError(f"{name} holds no calibration of a gate ({problem}): calibrate again") from None
+        raise StoreError(
+            f"{name} holds no calibration of a gate ({problem}): calibrate again"
+        ) from None
 
 
 @cache

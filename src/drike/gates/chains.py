@@ -11,15 +11,17 @@ from heapq import heappop, heappush
 from itertools import islice
 from math import inf
 
+from drike.edits.record import EditVersion
 from drike.encoders.base import FloatArray
 from drike.gates.decision import MOST_MATCHED, Candidate, Decision
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.relations import asked_parts
-from drike.stores.records import EditVersion
-from drike.words import masked
+from drike.text.words import masked
 
 LEAST = 0.15  # evidence at which an edit joins, measured by benchmarks/chains.py
-_BY_WORDS = 0.5  # share of what an edit's words add to those of the edits before it that a question says
+_BY_WORDS = (
+    0.5  # share of what an edit's words add to those of the edits before it that a question says
+)
 _MOST_EMBEDDED = 3  # parts of a question
 _MOST_LINKS = 64  # edits that are visited
 
@@ -49,15 +51,23 @@ class Evidence:
         """
         said = frozenset[str]().union(*(stems for _, stems in self._parts))
         known = frozenset[str]().union(*map(_wanted, before))
-        shares = [len(stems & said) / max(1, len(stems)) for stems in (_wanted(edit) - known for edit in rivals)]
+        shares = [
+            len(stems & said) / max(1, len(stems))
+            for stems in (_wanted(edit) - known for edit in rivals)
+        ]
         enough = max(_BY_WORDS, *shares, 0.0)
         evidence = [1.0 if share >= enough else -1.0 for share in shares]
         if -1.0 not in evidence or self.index.encoder is None:
             return evidence
         for vector in self._vectors:
-            rest = max(self.index.masked.closest([edit.id for edit in before], vector).values(), default=0.0)
+            rest = max(
+                self.index.masked.closest([edit.id for edit in before], vector).values(),
+                default=0.0,
+            )
             near = [*self.index.masked.closest([edit.id for edit in rivals], vector).values()]
-            evidence = [max(e, c - rest - (c < max(near))) for e, c in zip(evidence, near, strict=True)]
+            evidence = [
+                max(e, c - rest - (c < max(near))) for e, c in zip(evidence, near, strict=True)
+            ]
         return evidence
 
     @cached_property
@@ -88,7 +98,9 @@ def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decisi
     for link in islice((link for link in links if link.before), room):
         follows = link.before[-1].id
         features = {"evidence": link.evidence}
-        known[link.edit.id] = Candidate(link.edit, known[follows].probability, None, features, follows=follows)
+        known[link.edit.id] = Candidate(
+            link.edit, known[follows].probability, None, features, follows=follows
+        )
         matching.append(known[link.edit.id])
     return Decision.of(decision.query, list(known.values()), matching, decision.reason)
 
@@ -107,8 +119,13 @@ def walk(asked: Evidence, starts: Sequence[Link], least: float) -> Iterator[Link
         link = heappop(waiting)[2]
         yield link
         before, rivals = (*link.before, link.edit), asked.index.followers(link.edit)
-        more = [Link(edit, before, found) for edit, found in zip(rivals, asked.evidence(before, rivals), strict=True)]
+        more = [
+            Link(edit, before, found)
+            for edit, found in zip(rivals, asked.evidence(before, rivals), strict=True)
+        ]
 
 
 def _wanted(edit: EditVersion) -> frozenset[str]:
-    return frozenset[str]().union(*(stems for _, stems in asked_parts(masked(edit.record.query, edit.record.names))))
+    return frozenset[str]().union(
+        *(stems for _, stems in asked_parts(masked(edit.record.query, edit.record.names)))
+    )

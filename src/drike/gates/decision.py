@@ -9,12 +9,14 @@ from enum import StrEnum
 from itertools import islice
 from typing import Protocol
 
-from drike.edits import Edit
+from drike.edits.edit import Edit
+from drike.edits.record import EditVersion, Status
 from drike.gates.index import EditIndex
-from drike.stores.records import EditVersion, Status
 
 MOST_MATCHED = 3  # active edits that match a query, and as many shadow edits
-EQUAL = "equal"  # the feature of a candidate of which the query is a text, up to case and punctuation
+EQUAL = (
+    "equal"  # the feature of a candidate of which the query is a text, up to case and punctuation
+)
 _SHOWN = 8_000  # characters of a query where it is shown, or asked about
 
 
@@ -33,7 +35,9 @@ class Candidate:
     edit: EditVersion
     probability: float  # that the query concerns the edit
     name: str | None = None  # under which the query names its subject, if it does
-    features: Mapping[str, float] = field(default_factory=dict)  # what the probability was computed from
+    features: Mapping[str, float] = field(
+        default_factory=dict
+    )  # what the probability was computed from
     uncertain: bool = False  # whether a language model may be asked (`verification`)
     answer: YesOrNo | None = None  # what that model said
     follows: int | None = None  # the edit that leads to this one in a chain (`chains`)
@@ -61,13 +65,27 @@ class Decision:
     reason: str = "no subject is named"
 
     @classmethod
-    def of(cls, query: str, candidates: Sequence[Candidate], matching: Sequence[Candidate], otherwise: str) -> Decision:
+    def of(
+        cls,
+        query: str,
+        candidates: Sequence[Candidate],
+        matching: Sequence[Candidate],
+        otherwise: str,
+    ) -> Decision:
         """The decision for those that match, by priority, then as they come; those that follow others are last."""
-        own, following = ([c for c in matching if (c.follows is None) is alone] for alone in (True, False))
-        first = leading([*sorted(own, key=lambda candidate: -candidate.edit.record.priority), *following])
+        own, following = (
+            [c for c in matching if (c.follows is None) is alone] for alone in (True, False)
+        )
+        first = leading(
+            [*sorted(own, key=lambda candidate: -candidate.edit.record.priority), *following]
+        )
         yes = ", and the model says yes"
-        reasons = [f"{c.why}{yes if c.answer is YesOrNo.YES else ''}: edit {c.edit.id}" for c in first]
-        return cls(query, tuple(c.edit for c in first), tuple(candidates), "; ".join(reasons) or otherwise)
+        reasons = [
+            f"{c.why}{yes if c.answer is YesOrNo.YES else ''}: edit {c.edit.id}" for c in first
+        ]
+        return cls(
+            query, tuple(c.edit for c in first), tuple(candidates), "; ".join(reasons) or otherwise
+        )
 
     @property
     def applied(self) -> tuple[EditVersion, ...]:
@@ -83,7 +101,9 @@ class Decision:
     def abridged(self) -> Decision:
         """The decision with only the beginning and the end of a very long query, to be kept or asked about."""
         text, half = self.query, _SHOWN // 2
-        return self if len(text) <= _SHOWN else replace(self, query=f"{text[:half]}\n{text[-half:]}")
+        return (
+            self if len(text) <= _SHOWN else replace(self, query=f"{text[:half]}\n{text[-half:]}")
+        )
 
     @property
     def uncertain(self) -> tuple[Candidate, ...]:
@@ -96,10 +116,14 @@ class Decision:
         candidates = [replace(c, answer=answer_of.get(c.edit.id)) for c in self.candidates]
         certain = {edit.id for edit in self.matched} - answer_of.keys()
         matching = [c for c in candidates if c.answer is YesOrNo.YES or c.edit.id in certain]
-        for candidate in [c for c in matching if c.follows is not None]:  # those before it have had their turn
+        for candidate in [
+            c for c in matching if c.follows is not None
+        ]:  # those before it have had their turn
             if candidate.follows not in {c.edit.id for c in matching}:
                 matching.remove(candidate)
-        return Decision.of(self.query, candidates, matching, "in doubt, and the model does not say yes")
+        return Decision.of(
+            self.query, candidates, matching, "in doubt, and the model does not say yes"
+        )
 
 
 class Gate(Protocol):

@@ -10,43 +10,31 @@ is" both have French, Latin and Russian.
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib import resources
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drike.encoders.base import FloatArray, TextEncoder, salience_version, salient, unit
-from drike.errors import UsageError
+from drike.text.relation_wordings import Relation, built_in
 
-_FORMAT = "blocks of 'relation: NAME', 'answer: KIND' and wordings with {} for the subject, with blank lines between"
-_WORDING = re.compile(r"(?:([a-z]{2}): )?(.*\{\}.*)")
 MOST = 512  # wordings that stand for a store: those that most of its edits have
 # Chosen on public data (benchmarks/notes/gate.md): what a cosine is multiplied by, of relations and of wordings; the
 # cosine of a relation which no wording has; how fast a wording's claim to a question falls with the distance; how many
 # edits show as much as the words do.
 _OF_RELATIONS, _OF_WORDINGS, _UNKNOWN, _NEAR, _FEW = 25.0, 10.0, 0.5, 0.1, 2.0
 
-_FOLDER = resources.files("drike.gates") / "relations"
-_BESIDE = "prototypes.npz"  # of the relations that come with drike, by the encoder that does
+# Of the relations that come with drike, by the encoder that does.
+_PROTOTYPES = resources.files("drike.gates") / "prototypes.npz"
 
 Probabilities = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Relation:
-    """A relation with its wordings, with "it" for the subject, in groups: questions, statements, other languages."""
-
-    name: str
-    groups: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +48,14 @@ class Inventory:
     @classmethod
     def encoded(cls, relations: Sequence[Relation], encoder: TextEncoder) -> Inventory:
         """The inventory of some relations, by an encoder."""
-        groups = [(place, group) for place, relation in enumerate(relations) for group in relation.groups]
+        groups = [
+            (place, group) for place, relation in enumerate(relations) for group in relation.groups
+        ]
         rows = iter(unit(salient(encoder).encode([text for _, group in groups for text in group])))
         means = np.stack([np.mean([next(rows) for _ in group], axis=0) for _, group in groups])
-        return cls(tuple(r.name for r in relations), unit(means), np.array([place for place, _ in groups]))
+        return cls(
+            tuple(r.name for r in relations), unit(means), np.array([place for place, _ in groups])
+        )
 
     def nearness(self, vectors: FloatArray) -> FloatArray:
         """The largest cosines [n, relations] of texts with these salient unit vectors [n, d] and prototypes."""
@@ -82,40 +74,6 @@ def probabilities(nearness: FloatArray) -> Probabilities:
     powers = np.exp(_OF_RELATIONS * (nearness - nearness.max(axis=1, keepdims=True, initial=-1)))
     found: Probabilities = powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-9)
     return found
-
-
-def relations_in(text: str, name: str) -> list[Relation]:
-    """The relations of a file. Raises UsageError with its name, the line and the remedy."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("relation:") and (relation := line[9:].strip()):
-            groups = found.setdefault(relation, defaultdict(list))
-        elif line.strip() and not line.startswith(("#", "answer:")):
-            if not (match := _WORDING.fullmatch(line.strip())) or line.count("{}") != 1 or not found:
-                said = f"{name}, line {number}: {line[:60]!r} is no wording of a relation"
-                raise UsageError(f"{said}; it takes {_FORMAT}")
-            groups[match[1] or ("?" if line.rstrip().endswith("?") else ".")].append(match[2].replace("{}", "it"))
-    if any(not groups for groups in found.values()) or not found:
-        raise UsageError(f"{name} has a relation without wordings, or none; it takes {_FORMAT}")
-    return [Relation(name, tuple(map(tuple, groups.values()))) for name, groups in found.items()]
-
-
-def read_relations(files: Iterable[Path]) -> tuple[Relation, ...]:
-    """The relations of files. Raises UsageError for a bad one."""
-    found = list[Relation]()
-    for file in files:
-        try:
-            found += relations_in(file.read_text("utf-8"), str(file))
-        except (OSError, UnicodeDecodeError) as problem:
-            raise UsageError(f"the relations in {file} cannot be read ({problem}): give a text file in UTF-8") from None
-    return tuple(found)
-
-
-@cache
-def built_in() -> tuple[Relation, ...]:
-    """The relations that come with drike."""
-    files = sorted((file for file in _FOLDER.iterdir() if file.name.endswith(".txt")), key=lambda file: file.name)
-    return tuple(relation for file in files for relation in relations_in(file.read_text("utf-8"), file.name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +103,7 @@ def inventory(encoder: TextEncoder) -> Inventory:
 @cache
 def _of_built_in(encoder: TextEncoder) -> Inventory:
     relations = built_in()
-    with resources.as_file(_FOLDER / _BESIDE) as path, np.load(path, allow_pickle=False) as stored:
+    with resources.as_file(_PROTOTYPES) as path, np.load(path, allow_pickle=False) as stored:
         if str(stored["key"]) == _key(relations, encoder):
             names = tuple(relation.name for relation in relations)
             return Inventory(names, stored["prototypes"].astype(np.float32), stored["of"])
@@ -153,7 +111,9 @@ def _of_built_in(encoder: TextEncoder) -> Inventory:
 
 
 def _key(relations: Sequence[Relation], encoder: TextEncoder) -> str:
-    return sha256(repr(([*relations], salience_version(), encoder.identity.get("sha256"))).encode()).hexdigest()
+    return sha256(
+        repr(([*relations], salience_version(), encoder.identity.get("sha256"))).encode()
+    ).hexdigest()
 
 
 class Agreement(NamedTuple):
@@ -161,7 +121,9 @@ class Agreement(NamedTuple):
 
     near: float  # the cosine of the edit's nearest wording, or another's times how probably it asks for the same
     same: float  # how probably question and edit ask for the same
-    relation: float  # how far their relations of the inventory agree (the Bhattacharyya coefficient)
+    relation: (
+        float  # how far their relations of the inventory agree (the Bhattacharyya coefficient)
+    )
     other: float  # how nearly the question is a wording, of other edits or of a relation, that asks for something else
     known: float  # the probability of the likeliest relation of the question
 
@@ -182,19 +144,31 @@ class Wordings:
         self.inventory = inventory
         self._place = {text: i for i, text in enumerate(wordings)}
         rows = [worded.vector for worded in wordings.values()]
-        self._vectors: FloatArray = np.stack(rows) if rows else np.zeros((0, inventory.prototypes.shape[1]), np.float32)
+        self._vectors: FloatArray = (
+            np.stack(rows) if rows else np.zeros((0, inventory.prototypes.shape[1]), np.float32)
+        )
         self._relations = np.sqrt(probabilities(inventory.nearness(self._vectors)))
         self._edits = np.array([worded.edits for worded in wordings.values()], dtype=np.float64)
         self._number: dict[str, int] = {}  # of each answer
-        numbers = [self._number.setdefault(a, len(self._number)) for w in wordings.values() for a in w.answers]
-        by_answer = np.argsort(numbers, kind="stable")  # whose places and shares stand together, from _starts on
+        numbers = [
+            self._number.setdefault(a, len(self._number))
+            for w in wordings.values()
+            for a in w.answers
+        ]
+        by_answer = np.argsort(
+            numbers, kind="stable"
+        )  # whose places and shares stand together, from _starts on
         self._starts = np.searchsorted(np.sort(numbers), np.arange(len(self._number) + 1))
         counts = np.array([len(worded.answers) for worded in wordings.values()], int)
         self._places = np.repeat(np.arange(len(wordings)), counts)[by_answer]
         self._shares = np.concatenate([np.zeros(0), *map(_shares, wordings.values())])[by_answer]
-        self._same_as: dict[str, NDArray[np.float64]] = {}  # what `_same` gives for these wordings, once asked
+        self._same_as: dict[
+            str, NDArray[np.float64]
+        ] = {}  # what `_same` gives for these wordings, once asked
 
-    def agreements(self, edits: Mapping[int, Mapping[str, Worded]], vectors: FloatArray) -> dict[int, list[Agreement]]:
+    def agreements(
+        self, edits: Mapping[int, Mapping[str, Worded]], vectors: FloatArray
+    ) -> dict[int, list[Agreement]]:
         """What questions with these salient unit vectors [n, d] have in common with edits that have these wordings."""
         near, prototypes = vectors @ self._vectors.T, self.inventory.nearness(vectors)
         asked = probabilities(prototypes)
@@ -203,16 +177,28 @@ class Wordings:
         weights, further = np.exp(_OF_WORDINGS * near), np.exp(_OF_WORDINGS * prototypes)
         total = weights.sum(axis=1) + further.sum(axis=1) + np.exp(_OF_WORDINGS * _UNKNOWN)
         shown = self._edits / (self._edits + _FEW)
-        claims, further_claims = np.exp((near - 1) / _NEAR) * shown, np.exp((prototypes - 1) / _NEAR)
-        texts, worded = zip(*chain.from_iterable(wordings.items() for wordings in edits.values()), strict=True)
-        starts = np.cumsum([0, *map(len, edits.values())])[:-1]  # where the wordings of each edit begin
-        own, own_places = np.stack([wording.vector for wording in worded]), np.zeros((len(edits), len(shown)), np.bool_)
+        claims, further_claims = (
+            np.exp((near - 1) / _NEAR) * shown,
+            np.exp((prototypes - 1) / _NEAR),
+        )
+        texts, worded = zip(
+            *chain.from_iterable(wordings.items() for wordings in edits.values()), strict=True
+        )
+        starts = np.cumsum([0, *map(len, edits.values())])[
+            :-1
+        ]  # where the wordings of each edit begin
+        own, own_places = (
+            np.stack([wording.vector for wording in worded]),
+            np.zeros((len(edits), len(shown)), np.bool_),
+        )
         for row, wordings in zip(own_places, edits.values(), strict=True):
             row[[self._place[text] for text in wordings if text in self._place]] = True
         relations = probabilities(self.inventory.nearness(own))
         likely = np.maximum.reduceat(relations, starts)
         same = np.maximum.reduceat([*map(self._same, texts, worded, relations)], starts)
-        nearest = np.maximum.reduceat(vectors @ own.T, starts, axis=1)  # [questions, edits], as what follows
+        nearest = np.maximum.reduceat(
+            vectors @ own.T, starts, axis=1
+        )  # [questions, edits], as what follows
         itself = np.exp(_OF_WORDINGS * nearest)
         # The edit's own wordings count once, by the nearest.
         expected = weights @ np.where(own_places, 0.0, same).T + further @ likely.T + itself
@@ -220,12 +206,19 @@ class Wordings:
         alike = np.maximum(nearest, [(row * same).max(axis=1, initial=-1) for row in near])
         others, unlike = np.where(own_places, 0.0, 1 - same), 1 - likely
         claimed = [(row * others).max(axis=1, initial=0.0) for row in claims]
-        taken = np.maximum(claimed, [(row * unlike).max(axis=1, initial=0.0) for row in further_claims])
+        taken = np.maximum(
+            claimed, [(row * unlike).max(axis=1, initial=0.0) for row in further_claims]
+        )
         overlap = np.maximum.reduceat(roots @ np.sqrt(relations).T, starts, axis=1)
         known = np.broadcast_to(asked.max(axis=1, initial=0.0)[:, None], nearest.shape)
         rows = np.stack([alike, expected, overlap, taken, known], axis=2).transpose(1, 0, 2)
-        rounded = np.round(rows.astype(np.float64), 6).tolist()  # so that they depend on no other edits
-        return {id: [Agreement(*row) for row in of_edit] for id, of_edit in zip(edits, rounded, strict=True)}
+        rounded = np.round(
+            rows.astype(np.float64), 6
+        ).tolist()  # so that they depend on no other edits
+        return {
+            id: [Agreement(*row) for row in of_edit]
+            for id, of_edit in zip(edits, rounded, strict=True)
+        }
 
     def _same(self, text: str, worded: Worded, relations: Probabilities) -> NDArray[np.float64]:
         """How probably each common wording asks for what this one does: by answers, where enough edits show them."""
@@ -240,7 +233,9 @@ class Wordings:
         shared = np.bincount(self._places[at], both, len(self._edits))
         fewer = np.minimum(self._edits, worded.edits)
         shown = fewer / (fewer + _FEW)
-        same: NDArray[np.float64] = shown * shared + (1 - shown) * (self._relations @ np.sqrt(relations))
+        same: NDArray[np.float64] = shown * shared + (1 - shown) * (
+            self._relations @ np.sqrt(relations)
+        )
         return self._same_as.setdefault(text, same) if text in self._place else same
 
 

@@ -1,4 +1,4 @@
-"""Names of subjects in a query: whole words as `drike.words` reads them, short forms, names of people, typos.
+"""Names of subjects in a query: whole words as `drike.text.words` reads them, short forms, names of people, typos.
 
 A text is read in time linear in its length: all its words are compared at once, and of what may be found very often
 only the first and the last places are looked at more closely.
@@ -6,7 +6,6 @@ only the first and the last places are looked at more closely.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -15,14 +14,37 @@ from typing import Any
 
 import numpy as np
 
-from drike.gates.name_forms import LAST, LONG_WORD, LONGEST_WORD, OF_KIND, SHORTER, WHOLE, WORD, forms_of, key_of, pair
 from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
-from drike.gates.surroundings import cased, casual, inside, other_place
-from drike.short_forms import MOST_INITIALS, NameMatch, lists
-from drike.words import MAX_NAME_PARTS, MAX_NAME_WORDS, NEXT, Fingerprints, Places, Words, composed, extended
+from drike.text.name_forms import (
+    LAST,
+    LONG_WORD,
+    LONGEST_WORD,
+    OF_KIND,
+    SHORTER,
+    WHOLE,
+    WORD,
+    forms_of,
+    key_of,
+    pair,
+)
+from drike.text.short_forms import MOST_INITIALS, NameMatch, lists
+from drike.text.surroundings import cased, casual, inside, other_place
+from drike.text.typos import one_typo, shortened, sound
+from drike.text.words import (
+    MAX_NAME_PARTS,
+    MAX_NAME_WORDS,
+    NEXT,
+    Fingerprints,
+    Places,
+    Words,
+    composed,
+    extended,
+)
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
-_MENTIONS = 128  # if there are more, only the first and the last of each name count, and of `_NAMES` names
+_MENTIONS = (
+    128  # if there are more, only the first and the last of each name count, and of `_NAMES` names
+)
 _BLOCK = 1 << 14  # words at once
 _SHORT = 200  # words of a text in which names are looked for one by one
 _NAMES = 64  # those nearest to the beginning or the end of the text
@@ -31,9 +53,9 @@ SHARING = 3  # edits with a new object; one that more edits have says too little
 _SUBJECTS = 3  # a last name that more of them share names none
 _WHOLE_NAMES = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL)
 
-_TWICE = re.compile(r"([^\W\d])\1")
-
-Reading = tuple[NameMatch, tuple[int, ...], bool]  # of a name: its kind, the ids of its edits, whether others share it
+Reading = tuple[
+    NameMatch, tuple[int, ...], bool
+]  # of a name: its kind, the ids of its edits, whether others share it
 Spans = tuple[Places, Places, Places]  # begins and ends of names in a text, and the names
 
 
@@ -48,7 +70,9 @@ class Mention:
     edits: tuple[int, ...]
     # It may mean something else: a common word, one of several well-known things, two letters, a shared short form.
     ambiguous: bool = False
-    cased: bool = True  # an ambiguous one is written as it is stored, and not only because a sentence begins
+    cased: bool = (
+        True  # an ambiguous one is written as it is stored, and not only because a sentence begins
+    )
     inside: bool = False  # it is part of another's name, as "Mercury" in "Freddie Mercury"
 
     @property
@@ -65,7 +89,9 @@ class NameIndex:
 
     # Ids of edits by name, combined with its kind; people also by first and last name, in any order.
     names: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
-    subjects: OverlayDict[int, int] = field(default_factory=OverlayDict)  # of each edit that of its subject
+    subjects: OverlayDict[int, int] = field(
+        default_factory=OverlayDict
+    )  # of each edit that of its subject
     # Of each beginning of a name, whole name, pair and word, the number of edits that have it.
     parts: OverlayDict[int, int] = field(default_factory=OverlayDict)
     # The keys of `parts`; names found in a text are places in it.
@@ -74,23 +100,42 @@ class NameIndex:
     written: OverlayDict[int, tuple[tuple[int, str], ...]] = field(default_factory=OverlayDict)
     # Words of `LONG_WORD` letters or more, by each way to leave out a letter.
     misspelt: OverlayDict[str, tuple[str, ...]] = field(default_factory=OverlayDict)
-    _readings: dict[int, list[Reading]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _readings: dict[int, list[Reading]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
-    def changed(self, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]) -> NameIndex:
+    def changed(
+        self, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]
+    ) -> NameIndex:
         """A copy without the names of some edits and with those of others, both by id."""
         old, added = map(forms_of, (gone, new))
         counts = Counter(part for forms in added.values() for part in forms.parts)
         counts.subtract(part for forms in old.values() for part in forms.parts)
-        were = {part: self.parts.get(part, 0) for part, n in counts.items() if n} if self.parts else {}
+        were = (
+            {part: self.parts.get(part, 0) for part, n in counts.items() if n} if self.parts else {}
+        )
         parts = {part: were.get(part, 0) + n or None for part, n in counts.items() if n}
         lost = {part for part, n in parts.items() if n is None}
         won = {part for part, n in parts.items() if n is not None and not were.get(part)}
-        long = {word: part for forms in (*old.values(), *added.values()) for word, part in forms.long.items()}
+        long = {
+            word: part
+            for forms in (*old.values(), *added.values())
+            for word, part in forms.long.items()
+        }
         names, surfaces = list[Any](), list[Any]()
         for by in (old, added):
             names.append([(id, forms.names) for id, forms in by.items()])
-            surfaces.append([((id, text), [key]) for id, forms in by.items() for text, key in forms.written.items()])
-        typos = [[(word, shortened(word)) for word, part in long.items() if part in of] for of in (lost, won)]
+            surfaces.append(
+                [
+                    ((id, text), [key])
+                    for id, forms in by.items()
+                    for text, key in forms.written.items()
+                ]
+            )
+        typos = [
+            [(word, shortened(word)) for word, part in long.items() if part in of]
+            for of in (lost, won)
+        ]
         return NameIndex(
             regrouped(self.names, *names),
             self.subjects.changed({**dict.fromkeys(old), **{id: forms.subject for id, forms in added.items()}}),
@@ -105,7 +150,9 @@ class NameIndex:
         begins, ends, names = _outermost(*spelled, len(words))
         wholes = self.known.sorted[names] ^ np.uint64(WHOLE)
         spans = zip(begins.tolist(), ends.tolist(), wholes.tolist(), strict=True)
-        mentions = [mention for begin, end, name in spans for mention in self._read(words, name, begin, end)]
+        mentions = [
+            mention for begin, end, name in spans for mention in self._read(words, name, begin, end)
+        ]
         mentions += self._others(words, some, free)
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
@@ -119,7 +166,12 @@ class NameIndex:
         (_, _, names), free = self._spelled(words, some)
         wholes = self.known.sorted[np.unique(names)] ^ np.uint64(WHOLE)
         shorter = wholes[self.known.may_have(wholes, SHORTER)]
-        found = {i for m in self._others(words, some, free) if m.kind is not NameMatch.LAST for i in m.edits}
+        found = {
+            i
+            for m in self._others(words, some, free)
+            if m.kind is not NameMatch.LAST
+            for i in m.edits
+        }
         for kind in _WHOLE_NAMES:
             own = (wholes if kind is NameMatch.FULL else shorter) ^ np.uint64(OF_KIND[kind])
             found.update(*filter(None, map(self.names.get, own.tolist())))
@@ -130,21 +182,27 @@ class NameIndex:
         mentions = self._misspelt(words, free)
         if (known := some & free).any():
             mentions += self._people(words, known, some, free)
-            mentions += self._last_names(words, known, {i for m in mentions for i in range(m.begin, m.end)})
+            mentions += self._last_names(
+                words, known, {i for m in mentions for i in range(m.begin, m.end)}
+            )
         return mentions
 
     def _spelled(self, words: Words, some: Flags) -> tuple[Spans, Flags]:
         """The names that are spelled as they are stored, none inside another, and which words are in none of them."""
         found, reached, inside = list[Spans](), np.int64(0), np.zeros(len(words) + 1, np.int8)
         if short := len(words) <= _SHORT:  # which takes a fifth of the time
-            few = _outer(partial(self._longest, words, words.keys.tolist()), np.flatnonzero(some).tolist())
+            few = _outer(
+                partial(self._longest, words, words.keys.tolist()), np.flatnonzero(some).tolist()
+            )
             begins, ends = (np.array([span[i] for span in few], np.int64) for i in (0, 1))
             wholes = np.array([name ^ WHOLE for _, _, name in few], np.uint64)
             found.append((begins, ends, np.searchsorted(self.known.sorted, wholes)))
             inside[begins] += 1
             inside[ends] -= 1
         for at in range(0, 0 if short else len(some), _BLOCK):
-            begins, ends, names = self._beginning(words, at + np.flatnonzero(some[at : at + _BLOCK]))
+            begins, ends, names = self._beginning(
+                words, at + np.flatnonzero(some[at : at + _BLOCK])
+            )
             before = np.maximum.accumulate(np.append(reached, ends))
             longest = ends > before[:-1]
             reached, begins, ends = before[-1], begins[longest], ends[longest]
@@ -159,20 +217,30 @@ class NameIndex:
         begins, ends, names = map(np.concatenate, zip(*found, strict=True))
         return (begins, ends, names), np.cumsum(inside[:-1], dtype=np.int8) == 0
 
-    def _longest(self, words: Words, keys: Sequence[int] | Fingerprints, begin: int) -> tuple[int, int]:
+    def _longest(
+        self, words: Words, keys: Sequence[int] | Fingerprints, begin: int
+    ) -> tuple[int, int]:
         """Where the longest name that begins with a word ends, and its fingerprint. keys: those of the words."""
         prefix, found = 0, (begin, 0)
         for end in range(begin + 1, min(begin + MAX_NAME_PARTS, len(keys)) + 1):
             prefix = extended(prefix, int(keys[end - 1]))
             if prefix not in self.parts:
                 break
-            if prefix ^ WHOLE in self.parts and words.least[begin] <= end - begin and words.last[end - 1]:
+            if (
+                prefix ^ WHOLE in self.parts
+                and words.least[begin] <= end - begin
+                and words.last[end - 1]
+            ):
                 found = end, prefix
         return found
 
     def _beginning(self, words: Words, starts: Places) -> Spans:
         begins, prefixes = starts, words.keys[starts]
-        rows, sizes, names = np.arange(len(starts)), np.zeros(len(starts), np.uint8), np.empty(len(starts), np.int64)
+        rows, sizes, names = (
+            np.arange(len(starts)),
+            np.zeros(len(starts), np.uint8),
+            np.empty(len(starts), np.int64),
+        )
         for size in range(1, MAX_NAME_PARTS + 1):
             alive = self.known.may_have(prefixes)
             if not alive.all():
@@ -189,29 +257,50 @@ class NameIndex:
         return starts[named], starts[named] + sizes[named], names[named]
 
     def _read(
-        self, words: Words, name: int, begin: int, end: int, kinds: Collection[NameMatch] = tuple(NameMatch)
+        self,
+        words: Words,
+        name: int,
+        begin: int,
+        end: int,
+        kinds: Collection[NameMatch] = tuple(NameMatch),
     ) -> Iterator[Mention]:
         """What the words begin..end of a text mention: the edits with a name, by its kind."""
         stored, text = self.written.get(name), " ".join(words.folded(begin, end))
         ambiguous, is_cased = False, True
         if stored is not None:
             surfaces, several = {surface for _, surface in stored}, text in lists("homonyms")
-            is_cased = (several and text not in lists("common words")) or cased(words, begin, end, surfaces)
-            unsettled = several or len(text) < 3 or any(surface[1:].islower() for surface in surfaces if " " in surface)
+            is_cased = (several and text not in lists("common words")) or cased(
+                words, begin, end, surfaces
+            )
+            unsettled = (
+                several
+                or len(text) < 3
+                or any(surface[1:].islower() for surface in surfaces if " " in surface)
+            )
             ambiguous = not is_cased or unsettled or all(map(str.islower, surfaces))
         for kind, ids, shared in self._of_name(name):
             if kind in kinds:
                 within = inside(words, begin, end, last=kind is NameMatch.LAST)
                 another = within and (kind is NameMatch.LAST or other_place(words, begin, end))
                 if not another:
-                    yield Mention(text, kind, begin, end, ids, ambiguous or shared, is_cased, within)
+                    yield Mention(
+                        text, kind, begin, end, ids, ambiguous or shared, is_cased, within
+                    )
 
     def _of_name(self, name: int) -> list[Reading]:
         if (readings := self._readings.get(name)) is None:
-            known = [(kind, ids) for kind in NameMatch if (ids := self.names.get(name ^ OF_KIND[kind]))]
+            known = [
+                (kind, ids) for kind in NameMatch if (ids := self.names.get(name ^ OF_KIND[kind]))
+            ]
             subjects = len({self.subjects[id] for _, ids in known for id in ids})
-            known = [(kind, ids) for kind, ids in known if kind is not NameMatch.LAST or subjects <= _SUBJECTS]
-            readings = [(kind, ids, kind is not NameMatch.FULL and subjects > 1) for kind, ids in known]
+            known = [
+                (kind, ids)
+                for kind, ids in known
+                if kind is not NameMatch.LAST or subjects <= _SUBJECTS
+            ]
+            readings = [
+                (kind, ids, kind is not NameMatch.FULL and subjects > 1) for kind, ids in known
+            ]
             if readings:  # any text has names that are none
                 self._readings[name] = readings
         return readings
@@ -222,19 +311,26 @@ class NameIndex:
         sizes = words.ends[places] - words.begins[places]
         places = places[(sizes >= LONG_WORD - 1) & (sizes <= LONGEST_WORD)]
         places = np.delete(places, self.known.find(words.keys[places], WORD)[0])
-        places = places if len(places) <= 2 * _TYPOS else np.append(places[:_TYPOS], places[-_TYPOS:])
+        places = (
+            places if len(places) <= 2 * _TYPOS else np.append(places[:_TYPOS], places[-_TYPOS:])
+        )
         guesses = self._with_s(words, places)
         for place in sorted({*places.tolist()} - {place for place, _, _ in guesses}):
             [word] = words.folded(place, place + 1)
-            near = {right for shorter in shortened(word) for right in self.misspelt.get(shorter, ())}
-            near = {right for right in near if one_typo(word, right) or _by_sound(word) == _by_sound(right)}
+            near = {
+                right for shorter in shortened(word) for right in self.misspelt.get(shorter, ())
+            }
+            near = {right for right in near if one_typo(word, right) or sound(word) == sound(right)}
             guesses += [(place, word, right) for right in sorted(near)]
         if not guesses:
             return []
         keys, counts = words.keys.copy(), Counter(place for place, _, _ in guesses)
         for place, _, right in (guess for guess in guesses if counts[guess[0]] == 1):
             keys[place] = key_of(right)
-        longest, starts = partial(self._longest, words, keys), np.flatnonzero(self.known.may_have(keys))
+        longest, starts = (
+            partial(self._longest, words, keys),
+            np.flatnonzero(self.known.may_have(keys)),
+        )
         known, held = cache(longest), list[tuple[int, str, str, int, int, int]]()
         for place, word, right in guesses:
             near = starts[slice(*np.searchsorted(starts, (place - MAX_NAME_PARTS, place)))].tolist()
@@ -243,12 +339,17 @@ class NameIndex:
             held += [(place, word, right, *span) for span in spans if span[0] <= place < span[1]]
             keys[place] = before
         held = held if len(held) <= _MENTIONS else held[: _MENTIONS // 2] + held[-_MENTIONS // 2 :]
-        mentions, right_of = dict[tuple[int, int, tuple[int, ...]], Mention](), {i: right for i, _, right in guesses}
+        mentions, right_of = (
+            dict[tuple[int, int, tuple[int, ...]], Mention](),
+            {i: right for i, _, right in guesses},
+        )
         for place, word, right, begin, end, name in held:
             genitive = word == f"{right}s" and place == end - 1
             if genitive or not _another_word(words, word, right, begin, end):
                 typed = enumerate(words.folded(begin, end), begin)
-                named = " ".join(right if i == place else right_of.get(i, other) for i, other in typed)
+                named = " ".join(
+                    right if i == place else right_of.get(i, other) for i, other in typed
+                )
                 kind = NameMatch.SHORT if genitive else NameMatch.TYPO
                 for mention in self._read(words, name, begin, end, _WHOLE_NAMES):
                     mentions[begin, end, mention.edits] = replace(mention, name=named, kind=kind)
@@ -256,8 +357,15 @@ class NameIndex:
 
     def _with_s(self, words: Words, places: Places) -> list[tuple[int, str, str]]:
         """Words that are known but for their last letter, an s: each with its place, and without this letter."""
-        ending = [(i, word) for i in places.tolist() for word in words.folded(i, i + 1) if word.endswith("s")]
-        known, _ = self.known.find(np.array([key_of(word[:-1]) for _, word in ending], np.uint64), WORD)
+        ending = [
+            (i, word)
+            for i in places.tolist()
+            for word in words.folded(i, i + 1)
+            if word.endswith("s")
+        ]
+        known, _ = self.known.find(
+            np.array([key_of(word[:-1]) for _, word in ending], np.uint64), WORD
+        )
         return [(i, word, word[:-1]) for i, word in map(ending.__getitem__, known)]
 
     def _people(self, words: Words, alive: Flags, some: Flags, free: Flags) -> list[Mention]:
@@ -266,18 +374,27 @@ class NameIndex:
         for size in range(2, 3 + _MIDDLE_NAMES):
             alive = alive[:-1] & free[size - 1 :]  # known words with free ones behind them
             begins = np.flatnonzero(alive & some[size - 1 :])
-            where, names = self.known.find(pair(words.keys.take(begins), words.keys[size - 1 :].take(begins)))
+            where, names = self.known.find(
+                pair(words.keys.take(begins), words.keys[size - 1 :].take(begins))
+            )
             found.append((begins[where], begins[where] + size, names))
         mentions = list[Mention]()
         begins, ends, names = map(np.concatenate, zip(*found, strict=True))
         begins, ends, names = _outermost(begins, ends, names, len(words))
-        for begin, end, name in zip(begins.tolist(), ends.tolist(), self.known.sorted[names].tolist(), strict=True):
-            between = zip(words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True)
+        for begin, end, name in zip(
+            begins.tolist(), ends.tolist(), self.known.sorted[names].tolist(), strict=True
+        ):
+            between = zip(
+                words.folded(begin + 1, end - 1), words.begins[begin + 1 : end - 1], strict=True
+            )
             middle = [words.text[at] for word, at in between if word not in lists("particles")]
             may_add = not middle or self.known.may_have(np.array([name], np.uint64), SHORTER)[0]
             if may_add and all(map(str.isupper, middle)):
                 text = composed(words.between(begin, end))
-                mentions += [replace(m, name=text) for m in self._read(words, name, begin, end, (NameMatch.PARTIAL,))]
+                mentions += [
+                    replace(m, name=text)
+                    for m in self._read(words, name, begin, end, (NameMatch.PARTIAL,))
+                ]
         return mentions
 
     def _last_names(self, words: Words, known: Flags, taken: Set[int]) -> list[Mention]:
@@ -288,9 +405,17 @@ class NameIndex:
         for place in begins.tolist():
             first, initials = _named_before(words, place)
             last = int(words.keys[place])
-            full = list(self._read(words, extended(key_of(initials), last), first, place + 1)) if initials else []
+            full = (
+                list(self._read(words, extended(key_of(initials), last), first, place + 1))
+                if initials
+                else []
+            )
             mentions += [replace(mention, kind=NameMatch.SHORT) for mention in full]
-            if not full and place not in taken and (words.text[words.begins[place]].isupper() or casual(words, place)):
+            if (
+                not full
+                and place not in taken
+                and (words.text[words.begins[place]].isupper() or casual(words, place))
+            ):
                 mentions += self._read(words, last, place, place + 1, (NameMatch.LAST,))
         return mentions
 
@@ -302,15 +427,23 @@ def objects_in(words: Words, ids_of: Mapping[int, Sequence[int]]) -> Iterator[Me
         whole, longest, ids = 0, begin + 1, tuple[int, ...]()
         for end, key in enumerate(words.keys[begin : begin + MAX_NAME_WORDS].tolist(), begin + 1):
             whole = extended(whole, key)
-            if words.least[begin] <= end - begin and words.last[end - 1] and (known := ids_of.get(whole)):
+            if (
+                words.least[begin] <= end - begin
+                and words.last[end - 1]
+                and (known := ids_of.get(whole))
+            ):
                 longest, ids = end, tuple(known)
         name = words.between(begin, longest)
         if ids and not name.isdigit() and name not in lists("common words"):
-            yield Mention(name, NameMatch.FULL, begin, longest, ids, inside=inside(words, begin, longest))
+            yield Mention(
+                name, NameMatch.FULL, begin, longest, ids, inside=inside(words, begin, longest)
+            )
         begin = longest
 
 
-def _outer(longest: Callable[[int], tuple[int, int]], begins: Iterable[int]) -> list[tuple[int, int, int]]:
+def _outer(
+    longest: Callable[[int], tuple[int, int]], begins: Iterable[int]
+) -> list[tuple[int, int, int]]:
     """Where names begin and end, and these, none inside another."""
     found = list[tuple[int, int, int]]()
     for begin in begins:
@@ -326,7 +459,9 @@ def _outermost(begins: Places, ends: Places, names: Places, size: int) -> Spans:
         return begins, ends, names
     first, last = _first_and_last(names)
     firsts = np.flatnonzero(first == np.arange(len(names)))
-    outer = firsts[np.argsort(np.minimum(begins[firsts], size - ends[last[firsts]]), kind="stable")[:_NAMES]]
+    outer = firsts[
+        np.argsort(np.minimum(begins[firsts], size - ends[last[firsts]]), kind="stable")[:_NAMES]
+    ]
     kept = np.union1d(outer, last[outer])
     return begins[kept], ends[kept], names[kept]
 
@@ -344,29 +479,21 @@ def _named_before(words: Words, place: int) -> tuple[int, str]:
     while place and words.folded(place - 1, place)[0] in lists("particles"):
         place -= 1
     initials = ""
-    while place and len(initials) < MOST_INITIALS and words.ends[place - 1] - words.begins[place - 1] == 1:
+    while (
+        place
+        and len(initials) < MOST_INITIALS
+        and words.ends[place - 1] - words.begins[place - 1] == 1
+    ):
         place -= 1
         initials = words.folded(place, place + 1)[0] + initials
-    if place and not initials and (joined := words.between(place - 1, place)).isupper() and len(joined) < MOST_INITIALS:
+    if (
+        place
+        and not initials
+        and (joined := words.between(place - 1, place)).isupper()
+        and len(joined) < MOST_INITIALS
+    ):
         return place - 1, joined.lower()
     return place, initials if initials.isalpha() else ""
-
-
-def shortened(word: str) -> set[str]:
-    """The word, its sound, and it without any letter: words a typo apart share one of these, but no other number."""
-    return {word, _by_sound(word), *(word[:i] + word[i + 1 :] for i, sign in enumerate(word) if not sign.isdigit())}
-
-
-def _by_sound(word: str) -> str:
-    """A word with one letter for those that sound alike or stand twice: "ibuprophen" and "ibuprofen" are the same."""
-    return _TWICE.sub(r"\1", word.replace("ph", "f").replace("ck", "k"))
-
-
-def one_typo(first: str, second: str) -> bool:
-    """Whether one letter was added, left out or exchanged, or two neighbours were swapped."""
-    i = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second)))
-    a, b = first[i:], second[i:]
-    return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
 def _another_word(words: Words, typed: str, right: str, begin: int, end: int) -> bool:
@@ -376,7 +503,11 @@ def _another_word(words: Words, typed: str, right: str, begin: int, end: int) ->
     size = min(len(typed), len(right)) - (len(typed) == len(right))
     if typed[:size] == right[:size]:
         return True
-    if len(right) > LONG_WORD or (_by_sound(typed) == right and typed not in lists("common words")):
+    if len(right) > LONG_WORD or (sound(typed) == right and typed not in lists("common words")):
         return False
     slipped = len(typed) < len(right) or sorted(typed) == sorted(right)
-    return not slipped or typed in lists("common words") or not words.text[words.begins[begin]].isupper()
+    return (
+        not slipped
+        or typed in lists("common words")
+        or not words.text[words.begins[begin]].isupper()
+    )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drike.encoders.base import FloatArray
-from drike.words import Fingerprints, Places, contains
+from drike.text.words import Fingerprints, Places, contains
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -30,7 +30,11 @@ class OverlayDict(Mapping[Key, Value]):
     base: shared by copies until much has changed. changes: the values that differ from it; None for a key that is gone.
     """
 
-    def __init__(self, base: Mapping[Key, Value] | None = None, changes: Mapping[Key, Value | None] | None = None):
+    def __init__(
+        self,
+        base: Mapping[Key, Value] | None = None,
+        changes: Mapping[Key, Value | None] | None = None,
+    ):
         self.base: Mapping[Key, Value] = {} if base is None else base
         self.changes: Mapping[Key, Value | None] = {} if changes is None else changes
 
@@ -39,7 +43,9 @@ class OverlayDict(Mapping[Key, Value]):
         changes = {**self.changes, **changes}
         if len(changes) * _PART <= len(self.base):
             return OverlayDict(self.base, changes)
-        return OverlayDict({key: value for key, value in {**self.base, **changes}.items() if value is not None})
+        return OverlayDict(
+            {key: value for key, value in {**self.base, **changes}.items() if value is not None}
+        )
 
     def get(self, key: Key, default: Any = None) -> Any:
         """The value of a key, or the default."""
@@ -59,7 +65,9 @@ class OverlayDict(Mapping[Key, Value]):
         yield from (key for key, value in self.changes.items() if value is not None)
 
     def __len__(self) -> int:
-        return len(self.base) + sum((value is not None) - (key in self.base) for key, value in self.changes.items())
+        return len(self.base) + sum(
+            (value is not None) - (key in self.base) for key, value in self.changes.items()
+        )
 
 
 def regrouped(
@@ -73,7 +81,9 @@ def regrouped(
         return OverlayDict(joining)
     changes: dict[Key, tuple[Any, ...] | None] = {}
     for key in {**leaving, **joining}:
-        members = {*groups.get(key, ())}.difference(leaving.get(key, ())).union(joining.get(key, ()))
+        members = {*groups.get(key, ())}.difference(leaving.get(key, ())).union(
+            joining.get(key, ())
+        )
         changes[key] = tuple(sorted(members)) or None
     return groups.changed(changes)
 
@@ -100,7 +110,9 @@ class FingerprintSet:
 
     def changed(self, lost: Iterable[int], won: Iterable[int]) -> FingerprintSet:
         """A copy without some, which are in it, and with others, which are not."""
-        without = np.delete(self.sorted, np.searchsorted(self.sorted, np.array(sorted(lost), np.uint64)))
+        without = np.delete(
+            self.sorted, np.searchsorted(self.sorted, np.array(sorted(lost), np.uint64))
+        )
         more = np.array(sorted(won), np.uint64)
         return FingerprintSet(np.insert(without, np.searchsorted(without, more), more))
 
@@ -111,7 +123,9 @@ class FingerprintSet:
         (shift, is_taken, _, _), of_kind = self._tables, np.uint64(kind)
         found = np.empty(len(wanted), np.bool_)
         for at in range(0, len(found), _BLOCK):
-            found[at : at + _BLOCK] = is_taken.take(((wanted[at : at + _BLOCK] ^ of_kind) >> shift).view(np.int64))
+            found[at : at + _BLOCK] = is_taken.take(
+                ((wanted[at : at + _BLOCK] ^ of_kind) >> shift).view(np.int64)
+            )
         return found
 
     def find(self, wanted: Fingerprints, kind: int = 0) -> tuple[Places, Places]:
@@ -155,25 +169,34 @@ class TextVectors:
     matrix: FloatArray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def changed(
-        self, gone: Collection[int], new: Mapping[int, tuple[str, ...]], known: Mapping[str, FloatArray]
+        self,
+        gone: Collection[int],
+        new: Mapping[int, tuple[str, ...]],
+        known: Mapping[str, FloatArray],
     ) -> TextVectors:
         """A copy without the texts of some edits and with those of others, by id. known: vectors of these."""
         old = {id: self.texts[id] for id in gone}
         texts = self.texts.changed({**dict.fromkeys(gone), **new})
         edits = regrouped(self.edits, old.items(), new.items())
         dropped = {text: None for own in old.values() for text in own if text not in edits}
-        added = {text: known[text] for own in new.values() for text in own if text not in self.vectors}
+        added = {
+            text: known[text] for own in new.values() for text in own if text not in self.vectors
+        }
         vectors = self.vectors.changed({**dropped, **added})
         if vectors.base is self.vectors.base:
             return TextVectors(texts, edits, vectors, self.rows, self.matrix)
         rows = tuple(vectors.base)
         matrix = np.stack(list(vectors.base.values())) if rows else np.zeros((0, 0), np.float32)
-        return TextVectors(texts, edits, OverlayDict(dict(zip(rows, matrix, strict=True))), rows, matrix)
+        return TextVectors(
+            texts, edits, OverlayDict(dict(zip(rows, matrix, strict=True))), rows, matrix
+        )
 
     def closest(self, ids: Iterable[int], vector: FloatArray) -> dict[int, float]:
         """For each edit the largest cosine of a unit vector [d] and those of its texts."""
         texts = {id: self.texts[id] for id in ids}
-        cosines = self._cosines(dict.fromkeys(text for own in texts.values() for text in own), vector)
+        cosines = self._cosines(
+            dict.fromkeys(text for own in texts.values() for text in own), vector
+        )
         return {id: max(map(cosines.__getitem__, own)) for id, own in texts.items()}
 
     def nearest(self, vector: FloatArray, count: int) -> dict[str, float]:
@@ -184,7 +207,9 @@ class TextVectors:
             near = self.matrix @ vector
             rows = np.flatnonzero(near >= np.partition(near, -enough)[-enough] - _ROUNDING)
         current = [text for row in rows if (text := self.rows[row]) not in changes]
-        cosines = self._cosines([*current, *(text for text, of in changes.items() if of is not None)], vector)
+        cosines = self._cosines(
+            [*current, *(text for text, of in changes.items() if of is not None)], vector
+        )
         ranked = sorted(cosines, key=lambda text: (-cosines[text], text))
         last = cosines[ranked[:count][-1]] if ranked else 0.0
         return {text: cosines[text] for text in ranked if cosines[text] >= last}

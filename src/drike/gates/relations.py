@@ -7,20 +7,24 @@ from functools import lru_cache
 from itertools import groupby, islice
 from math import exp
 
+from drike.edits.record import EditRecord
 from drike.encoders.base import content
-from drike.gates.glossary import glossed, own_name
 from drike.gates.names import Mention
-from drike.short_forms import lists, sections
-from drike.stores.records import EditRecord
-from drike.words import Words, masked, mentions, words
+from drike.text.glossary import glossed, own_name
+from drike.text.short_forms import lists, sections
+from drike.text.words import Words, masked, mentions, words
 
 _LONGEST = 1_000  # characters of a question
 _NEAR = 200  # characters on either side of a name in which a text may say something about it
 _MOST_PLACES = 32  # at which a text names a subject
 _STEM = 5  # letters by which forms of a word are told from other words
-_LITTLE = 0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
+_LITTLE = (
+    0.5  # content of a text that hardly says what is asked: "it is in" has .2, "it works as" .9
+)
 
-Groups = Mapping[str, Sequence[tuple[int, int]]]  # of relations that exclude each other, with a number, by word
+Groups = Mapping[
+    str, Sequence[tuple[int, int]]
+]  # of relations that exclude each other, with a number, by word
 
 
 def _groups(lines: Iterable[str]) -> Groups:
@@ -33,13 +37,19 @@ def _groups(lines: Iterable[str]) -> Groups:
     return dict(groups)
 
 
-_LISTS = sections("gates/asking.txt")
-_CONTRARIES, OPPOSITES, _CASES = (_groups(_LISTS[name]) for name in ("contraries", "opposites", "cases"))
-_FAMILY, _EMPTY, _ANY_MEASURE = (frozenset(words(" ".join(_LISTS[of]))) for of in ("family", "empty", "any measure"))
+_LISTS = sections("text/asking.txt")
+_CONTRARIES, OPPOSITES, _CASES = (
+    _groups(_LISTS[name]) for name in ("contraries", "opposites", "cases")
+)
+_FAMILY, _EMPTY, _ANY_MEASURE = (
+    frozenset(words(" ".join(_LISTS[of]))) for of in ("family", "empty", "any measure")
+)
 _MEASURES = [_ANY_MEASURE.union(line.split()) for line in _LISTS["measures"]]
 
 _KINDS = dict(line.split(": ") for line in _LISTS["kinds"])
-_KIND = re.compile("|".join(rf"(?P<{kind}>\b(?:{pattern})\b)" for kind, pattern in _KINDS.items()), re.IGNORECASE)
+_KIND = re.compile(
+    "|".join(rf"(?P<{kind}>\b(?:{pattern})\b)" for kind, pattern in _KINDS.items()), re.IGNORECASE
+)
 
 
 @lru_cache(4_096)
@@ -90,8 +100,14 @@ _SYNONYMS = [_stems(relation) for relation in _RELATIONS if len(relation) > 1]  
 
 def share_said(question: str, record: EditRecord) -> float:
     """How much of what an edit's wording asks for that a question says; all if it checks an object."""
-    objects = (name for name in (record.target_true, record.target_new, *record.object_aliases) if name)
-    telling = (name for name in objects if not name.isdigit() and name.casefold() not in lists("common words"))
+    objects = (
+        name for name in (record.target_true, record.target_new, *record.object_aliases) if name
+    )
+    telling = (
+        name
+        for name in objects
+        if not name.isdigit() and name.casefold() not in lists("common words")
+    )
     if not is_open(question) and any(mentions(question, name) for name in telling):
         return 1.0
     asked, shares = _stems(words(question)), list[float]()
@@ -105,7 +121,9 @@ def share_said(question: str, record: EditRecord) -> float:
 @lru_cache(4_096)
 def _weights(wording: str, names: tuple[str, ...]) -> dict[str, float]:
     """What each word of a wording counts for that says what is asked about its subject."""
-    return {word: content(word) for word in words(glossed(masked(wording, names))) if word not in _EMPTY}
+    return {
+        word: content(word) for word in words(glossed(masked(wording, names))) if word not in _EMPTY
+    }
 
 
 def _any(name: str) -> str:
@@ -113,7 +131,10 @@ def _any(name: str) -> str:
 
 
 _BESIDES = re.compile(rf"[,(]?\s*\b{_any('besides')}\b[^,.;?!]*", re.I)
-_ASIDE = re.compile(rf"^\W*(?:{_any('polite')}\W+)*{_any('introductions')}\b[\s,:]*|[,\s]*\b{_any('asides')}\b", re.I)
+_ASIDE = re.compile(
+    rf"^\W*(?:{_any('polite')}\W+)*{_any('introductions')}\b[\s,:]*|[,\s]*\b{_any('asides')}\b",
+    re.I,
+)
 _OPTIONS = re.compile(r"\s\(?A[.):]\s.*\bB[.):]\s.*", re.DOTALL)
 
 
@@ -131,14 +152,20 @@ _PAST = re.compile(  # of a line the first such verb alone, so that a text of ma
     rf"(?:.*\b{_any('past times')}| {_YEAR.pattern})\b|^\W*{_any('past times')}\b.*?\b(?:was|were|did|had)\b",
     re.MULTILINE,
 )
-_PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|had)\b)", re.IGNORECASE)
+_PRESENT = re.compile(
+    r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|had)\b)", re.IGNORECASE
+)
 _OTHERS = re.compile(  # another than the one that an edit is about: a relative, who was it before, what is beside it
     rf"\bit(?:['’]?s)? (?P<kin>{_any('kin')})s?\b(?!\W+(?:tongue|company))"
     rf"|\b(?P<other>{_any('other')})\W(?:\w+\W){{0,2}}{_any('offices')}\b|\b(?P<time>before) the current\b"
     rf"|\b(?P<part>women|youth)['’]?s?\b|\b(?P<beside>{_any('beside')}) it\b"
 )
-_STATED = re.compile(rf"(?:the |it['’]?s )?(?:\w+ )?{_any('stated')}\b(?:(?! it['’]?s ).)* (?:is|are|was)\W*", re.I)
-_BEGINNING = re.compile(rf"\W*(?:{_any('before beginnings')}\W+)*{_any('beginnings')}\b", re.IGNORECASE)
+_STATED = re.compile(
+    rf"(?:the |it['’]?s )?(?:\w+ )?{_any('stated')}\b(?:(?! it['’]?s ).)* (?:is|are|was)\W*", re.I
+)
+_BEGINNING = re.compile(
+    rf"\W*(?:{_any('before beginnings')}\W+)*{_any('beginnings')}\b", re.IGNORECASE
+)
 
 
 def is_open(question: str) -> bool:
@@ -163,16 +190,30 @@ def about_another(question: str, record: EditRecord, *, reverse: bool = False) -
     wordings = (record.query, *record.paraphrases)
     lower = question.lower()  # in which patterns search in half the time
     past = is_open(question) and _PAST.search(lower) and not _PRESENT.search(lower)
-    if past and _PRESENT.search(record.query) and not any(y in text for y in _YEAR.findall(lower) for text in wordings):
+    if (
+        past
+        and _PRESENT.search(record.query)
+        and not any(y in text for y in _YEAR.findall(lower) for text in wordings)
+    ):
         return True
-    asked, stored = set(words(question)), {word for text in wordings for word in _weights(text, record.names)}
+    asked, stored = (
+        set(words(question)),
+        {word for text in wordings for word in _weights(text, record.names)},
+    )
     for match in _OTHERS.finditer(lower):
         said = set(words(" ".join(filter(None, match.groups()))))
         if stored.isdisjoint(_FAMILY if match["kin"] else said):
             return True
     asking, rest = _asking(question)
-    nouns = [_STATED.fullmatch(masked(text, record.names)) for text in wordings] if asking and not reverse else []
-    kinds = {_asking(text)[0] or (noun and noun.lastgroup) for text, noun in zip(wordings, nouns, strict=False)}
+    nouns = (
+        [_STATED.fullmatch(masked(text, record.names)) for text in wordings]
+        if asking and not reverse
+        else []
+    )
+    kinds = {
+        _asking(text)[0] or (noun and noun.lastgroup)
+        for text, noun in zip(wordings, nouns, strict=False)
+    }
     if kinds and not kinds & {None, asking}:  # else a question may begin with it
         stems = _stems(stored)
         if rest <= stems.union(*(synonyms for synonyms in _SYNONYMS if synonyms & stems)):
@@ -188,7 +229,9 @@ def asks_value(question: str, record: EditRecord) -> bool:
     said = {word for word in words(question) if len(word) > 1 and word not in _EMPTY}
     if not is_open(question) or not said <= frozenset().union(*_MEASURES):
         return False
-    common = [text for text in (record.query, *record.paraphrases) if record.subject.lower() in text]
+    common = [
+        text for text in (record.query, *record.paraphrases) if record.subject.lower() in text
+    ]
     stored = [{*_weights(wording, record.names)} for wording in common]
     return any(own and any(own | said <= measure for measure in _MEASURES) for own in stored)
 
@@ -211,7 +254,9 @@ def states_old(read: Words, record: EditRecord) -> bool:
     old = Words.of(record.target_true or "")
     if not len(old) or next(read.spans(old), None) is None:
         return False
-    wanted = [_stems(_weights(wording, record.names)) for wording in (record.query, *record.paraphrases)]
+    wanted = [
+        _stems(_weights(wording, record.names)) for wording in (record.query, *record.paraphrases)
+    ]
     named = (span for name in record.names for span in read.spans(Words.of(name)))
     for begin, end in islice(named, _MOST_PLACES):
         near = read.text[max(0, int(read.begins[begin]) - _NEAR) : int(read.ends[end - 1]) + _NEAR]
@@ -223,16 +268,27 @@ def states_old(read: Words, record: EditRecord) -> bool:
 
 def asked_parts(text: str) -> list[tuple[str, frozenset[str]]]:
     """The parts of a text between words that say nothing about what is asked, each with the stems of its words."""
-    runs = groupby(words(text), lambda word: len(word) > 1 and word not in _EMPTY and word[:_STEM] not in _VAGUE)
-    return [(" ".join(run), _stems(run)) for run in (list(some) for telling, some in runs if telling)]
+    runs = groupby(
+        words(text),
+        lambda word: len(word) > 1 and word not in _EMPTY and word[:_STEM] not in _VAGUE,
+    )
+    return [
+        (" ".join(run), _stems(run)) for run in (list(some) for telling, some in runs if telling)
+    ]
 
 
-def object_features(question: str, mentions: Sequence[Mention], subjects: Sequence[Mention]) -> dict[str, float]:
+def object_features(
+    question: str, mentions: Sequence[Mention], subjects: Sequence[Mention]
+) -> dict[str, float]:
     """What tells whether a question, with "it" for an object that it mentions, asks for the subject of its edit."""
     return {
         "object": 1.0,
-        "closed": float(not is_open(question)),  # it asks for nothing by its words, as for yes or no
+        "closed": float(
+            not is_open(question)
+        ),  # it asks for nothing by its words, as for yes or no
         "others": float(own_name(question) is not None),  # it names something else, too
         # whether the object is the subject of other edits, which the question may be about
-        "subject": float(any((m.begin, m.end) == (s.begin, s.end) for m in mentions for s in subjects)),
+        "subject": float(
+            any((m.begin, m.end) == (s.begin, s.end) for m in mentions for s in subjects)
+        ),
     }

@@ -9,7 +9,17 @@ from drike.errors import ModelError, UsageError
 from drike.models.protocols import LanguageModel, Template, Usage
 from drike.models.served import SERVICES, ApiOptions, is_served
 
-__all__ = ["EMBEDDED", "READER", "SERVICES", "ApiOptions", "LanguageModel", "Template", "Usage", "load", "template_for"]
+__all__ = [
+    "EMBEDDED",
+    "READER",
+    "SERVICES",
+    "ApiOptions",
+    "LanguageModel",
+    "Template",
+    "Usage",
+    "load",
+    "template_for",
+]
 
 EMBEDDED, READER = "embedded", "reader"
 _STARTS = {"openai": ("gpt-", "chatgpt-", "o1", "o3", "o4"), "gemini": ("gemini-",)}  # of names
@@ -33,7 +43,9 @@ def load(
     template = template_for(name, template)
     if name == READER:
         if replicas > 1:
-            raise UsageError("`replicas` copies a model with weights; the reader answers in microseconds: leave it out")
+            raise UsageError(
+                "`replicas` copies a model with weights; the reader answers in microseconds: leave it out"
+            )
         from drike.models.reader import BayesianReader
         from drike.tinyfacts import TEMPLATES, facts
 
@@ -49,7 +61,9 @@ def load(
 
     path = str(MODEL) if name == EMBEDDED else name
     open_model = huggingface.load if replicas == 1 else partial(ray.load, replicas=replicas)
-    return open_model(path, template=template, device=device, name=name, remember=cache, keep=None if cache else 0)
+    return open_model(
+        path, template=template, device=device, name=name, remember=cache, keep=None if cache else 0
+    )
 
 
 def template_for(name: str, template: str | None) -> Template:
@@ -69,7 +83,10 @@ def _open_served(name: str, template: Template, options: ApiOptions) -> Language
     if options.no_cache:
         return model
     # Everything besides its prompt that affects an answer, the wording of a chat included.
-    settings = [model.info.identity[part] for part in ("server", "name", "template", "thinking_tokens", "effort")]
+    settings = [
+        model.info.identity[part]
+        for part in ("server", "name", "template", "thinking_tokens", "effort")
+    ]
     identity = json.dumps([*settings, chat_messages("") if template == "chat" else None])
     return CachedModel(model, identity, AnswerCache())
 
@@ -86,6 +103,10 @@ def _refuse_misspelled(name: str) -> None:
         raise ModelError(f"{name} is no folder{meant}: a model behind an API is {form}")
     near = get_close_matches(name.casefold(), (EMBEDDED, READER), n=1, cutoff=0.8)
     if "/" not in name:
-        near += [f"{service}:{name}" for service, starts in _STARTS.items() if name.casefold().startswith(starts)]
+        near += [
+            f"{service}:{name}"
+            for service, starts in _STARTS.items()
+            if name.casefold().startswith(starts)
+        ]
     if near:
         raise ModelError(f"there is no model {name!r}: did you mean {near[0]}?")

@@ -16,7 +16,9 @@ ANSWER_TOKENS = 16  # at most
 MAX_REASONING_TOKENS = 128
 
 Template = Literal["plain", "chat"]
-Turns = tuple[str, ...]  # a conversation, from the user's first turn to the last: user, model, user, ...
+Turns = tuple[
+    str, ...
+]  # a conversation, from the user's first turn to the last: user, model, user, ...
 Prompts = Sequence[str | Turns]
 
 
@@ -81,10 +83,15 @@ class Usage:
         return self._combined(other, -1)
 
     def _combined(self, other: Usage, sign: int) -> Usage:
-        pairs = {part.name: (getattr(self, part.name), getattr(other, part.name)) for part in fields(self)}
+        pairs = {
+            part.name: (getattr(self, part.name), getattr(other, part.name))
+            for part in fields(self)
+        }
         money = pairs.pop("money")
         total = None if money == (None, None) else (money[0] or 0.0) + sign * (money[1] or 0.0)
-        return Usage(**{name: mine + sign * theirs for name, (mine, theirs) in pairs.items()}, money=total)
+        return Usage(
+            **{name: mine + sign * theirs for name, (mine, theirs) in pairs.items()}, money=total
+        )
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,9 @@ class Score:
     logprobs: tuple[float, ...]
     greedy: bool  # every token is the model's first choice, so that greedy decoding would write exactly this
     logit_gap: float  # smallest lead of a token over the best other one; negative if not greedy, near 0: unstable
-    following: str | None = None  # text of the token written next, "" at the end of the text; None if not known
+    following: str | None = (
+        None  # text of the token written next, "" at the end of the text; None if not known
+    )
     prompt_tokens: int | None = None
 
     @property
@@ -146,7 +155,9 @@ class LanguageModel(Protocol):
     def count_tokens(self) -> Callable[[Sequence[str]], list[int]] | None:
         """Count the tokens of each prompt as the model reads it; None if the model cannot."""
 
-    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
+    def generate(
+        self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
         """Complete each prompt, cut before `stop` (ignored in leading white space). `Turns` only if `info.turns`."""
 
     def forget(self) -> None:
@@ -179,15 +190,22 @@ class CustomModel:
         self._generate = generate
         self._counting = Lock()
 
-    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
+    def generate(
+        self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
         """Call your function, and cut its texts before `stop`."""
         answers = self._counted(self._generate, prompts, max_tokens, stop)
-        return [Completion(cut(answer, stop)) if isinstance(answer, str) else answer for answer in answers]
+        return [
+            Completion(cut(answer, stop)) if isinstance(answer, str) else answer
+            for answer in answers
+        ]
 
     def forget(self) -> None:
         """Do nothing: this model keeps no cache."""
 
-    def _counted(self, function: Callable[..., Answers], inputs: Sequence[object], *settings: object) -> Answers:
+    def _counted(
+        self, function: Callable[..., Answers], inputs: Sequence[object], *settings: object
+    ) -> Answers:
         began = time.perf_counter()
         answers = function(inputs, *settings)
         with self._counting:

@@ -33,14 +33,22 @@ from drike.models.served import is_loopback
 if TYPE_CHECKING:
     from drike.models.local.huggingface import HuggingFaceModel
 
-_BEGINNING = 200  # characters of a prompt that identify its edit: the first demonstration, or its fact
-_STORE = 256 << 20  # bytes of Ray's object store here: texts and scores are small, its default is a third of the memory
+_BEGINNING = (
+    200  # characters of a prompt that identify its edit: the first demonstration, or its fact
+)
+_STORE = (
+    256 << 20
+)  # bytes of Ray's object store here: texts and scores are small, its default is a third of the memory
 _QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}
 _REACH_SECONDS = 5.0
-_RESTARTS = 3  # of an actor that died; a model that needs more memory than there is would go on dying
+_RESTARTS = (
+    3  # of an actor that died; a model that needs more memory than there is would go on dying
+)
 _RELEASE_SECONDS = 20.0  # for actors that have just ended to free their resources
 _DEMANDS_TOKEN = (2, 59)  # the first version that does so by default
-_SECRET = re.compile(r"(key|token|secret|password|passwd|credential)s?(_|$)", re.IGNORECASE)  # is not inherited
+_SECRET = re.compile(
+    r"(key|token|secret|password|passwd|credential)s?(_|$)", re.IGNORECASE
+)  # is not inherited
 
 
 class Replicas:
@@ -116,7 +124,9 @@ class _Worker:
             self._model = self._model or load_here(self._name_or_path, **self._options)
             before = self._model.usage
             value = getattr(self._model, member)
-            return value(*arguments, **named) if callable(value) else value, self._model.usage - before
+            return value(*arguments, **named) if callable(
+                value
+            ) else value, self._model.usage - before
         except ModelError as error:  # raised in an actor, it would arrive wrapped in a traceback
             return error, Usage()
 
@@ -125,7 +135,9 @@ class RemoteModel:
     """The model in an actor, which ends with it. Every method raises ModelError if the actor is gone for good."""
 
     def __init__(self, actor: Any, info: ModelInfo, replica: str) -> None:
-        self.info = replace(info, calls_at_once=2)  # it computes one; a second may wait, so that it never idles
+        self.info = replace(
+            info, calls_at_once=2
+        )  # it computes one; a second may wait, so that it never idles
         self.usage = Usage()
         self._actor, self._replica = actor, replica
         self._counting = Lock()
@@ -142,7 +154,9 @@ class RemoteModel:
     forget = partialmethod(_ask, "forget")
 
 
-def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **options: Any) -> Replicas:
+def load(
+    name_or_path: str, *, replicas: int, gpus: float | None = None, **options: Any
+) -> Replicas:
     """Start `replicas` actors that each hold the model, as one model; `options` are those of `huggingface.load`.
 
     gpus: per replica, None is one if the cluster has any and `device` is not "cpu"; with 0.5, two share a card. Raises
@@ -156,15 +170,33 @@ def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **optio
     folder = Path(name_or_path).is_dir()
     where = str(Path(name_or_path).resolve()) if folder else name_or_path
     # Only a gated model needs it, and it is not sent over a network.
-    hub_token = os.environ.get("HF_TOKEN") if is_loopback(ray.util.get_node_ip_address()) and not folder else None
+    hub_token = (
+        os.environ.get("HF_TOKEN")
+        if is_loopback(ray.util.get_node_ip_address()) and not folder
+        else None
+    )
     options["name"] = options.get("name") or name_or_path
-    actor = ray.remote(num_cpus=1, num_gpus=share, max_restarts=_RESTARTS, max_task_retries=1)(_Worker)
+    actor = ray.remote(num_cpus=1, num_gpus=share, max_restarts=_RESTARTS, max_task_retries=1)(
+        _Worker
+    )
     actors = [actor.remote(where, options, hub_token) for _ in range(replicas)]
     opening = [actor.ask.remote("info") for actor in actors]
     names = [f"replica {i} of {replicas}" for i in range(1, replicas + 1)]
-    infos: list[ModelInfo] = [_received(info, replica)[0] for info, replica in zip(opening, names, strict=True)]
-    if len({tuple(info.identity[key] for key in ("config_sha256", "weights_sha256", "dtype")) for info in infos}) > 1:
-        raise ModelError(f"the nodes hold different weights of {name_or_path}: copy the same folder to all of them")
+    infos: list[ModelInfo] = [
+        _received(info, replica)[0] for info, replica in zip(opening, names, strict=True)
+    ]
+    if (
+        len(
+            {
+                tuple(info.identity[key] for key in ("config_sha256", "weights_sha256", "dtype"))
+                for info in infos
+            }
+        )
+        > 1
+    ):
+        raise ModelError(
+            f"the nodes hold different weights of {name_or_path}: copy the same folder to all of them"
+        )
     return Replicas([RemoteModel(*parts) for parts in zip(actors, infos, names, strict=True)])
 
 
@@ -175,9 +207,15 @@ def _connect() -> Any:
         return imported
     address = os.environ.get("RAY_ADDRESS", "local")
     # Ray reads these when it is imported; without clusters, it listens on the loopback interface only.
-    private = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if address == "local" else {}
+    private = (
+        {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+        if address == "local"
+        else {}
+    )
     if imported is not None and not private.items() <= os.environ.items():
-        raise ModelError("Ray was imported before its ports could be closed: load the model first, or call ray.init")
+        raise ModelError(
+            "Ray was imported before its ports could be closed: load the model first, or call ray.init"
+        )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     if private:
@@ -186,11 +224,17 @@ def _connect() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ModelError("replicas are Ray actors, and Ray is not installed: pip install 'drike[ray]'") from error
+        raise ModelError(
+            "replicas are Ray actors, and Ray is not installed: pip install 'drike[ray]'"
+        ) from error
     if tuple(map(int, ray.__version__.split(".")[:2])) < _DEMANDS_TOKEN:
-        raise ModelError(f"Ray {ray.__version__} lets anyone join who reaches it: pip install 'drike[ray]'")
+        raise ModelError(
+            f"Ray {ray.__version__} lets anyone join who reaches it: pip install 'drike[ray]'"
+        )
     try:
-        with chdir(sys.prefix):  # Ray's processes take modules from the working folder before all others
+        with chdir(
+            sys.prefix
+        ):  # Ray's processes take modules from the working folder before all others
             if private:
                 _start_private(ray)
             else:
@@ -199,7 +243,11 @@ def _connect() -> Any:
                     socket.create_connection((host, int(port)), _REACH_SECONDS).close()
                 ray.init(address=address, **_QUIET)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        what = "Ray does not start here" if private else f"the Ray cluster at {address} cannot be reached"
+        what = (
+            "Ray does not start here"
+            if private
+            else f"the Ray cluster at {address} cannot be reached"
+        )
         remedy = "check `ray status`, RAY_ADDRESS and the cluster's token, or set RAY_AUTH_MODE=disabled for a cluster "
         remedy += "without one; or leave replicas out"
         raise ModelError(f"{what} ({reason(error)}): {remedy}") from error
@@ -213,10 +261,20 @@ def _start_private(ray: Any) -> None:
     folder = tempfile.mkdtemp(prefix="drike-", dir="/tmp" if sys.platform == "darwin" else None)  # noqa: S108
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     atexit.register(ray.shutdown)  # called first
-    hidden = {name: os.environ.pop(name) for name in list(os.environ) if _SECRET.search(name) and name[:4] != "RAY_"}
+    hidden = {
+        name: os.environ.pop(name)
+        for name in list(os.environ)
+        if _SECRET.search(name) and name[:4] != "RAY_"
+    }
     try:
         place = str(Path(folder) / "ray")
-        ray.init(address="local", include_dashboard=False, object_store_memory=_STORE, _temp_dir=place, **_QUIET)
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            object_store_memory=_STORE,
+            _temp_dir=place,
+            **_QUIET,
+        )
     finally:
         os.environ.update(hidden)
 
@@ -232,8 +290,14 @@ def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
             time.sleep(0.2)
         if has < wanted:
             room = int(has / share)
-            remedy = f"ask for {room} at most, or add nodes" if room else "add nodes, or leave replicas out"
-            raise ModelError(f"{share:g} {what} for each of {replicas} replicas is more than Ray's {has:g}: {remedy}")
+            remedy = (
+                f"ask for {room} at most, or add nodes"
+                if room
+                else "add nodes, or leave replicas out"
+            )
+            raise ModelError(
+                f"{share:g} {what} for each of {replicas} replicas is more than Ray's {has:g}: {remedy}"
+            )
 
 
 def _received(reference: Any, replica: str) -> tuple[Any, Usage]:
@@ -246,9 +310,13 @@ def _received(reference: Any, replica: str) -> tuple[Any, Usage]:
         failed = f"{replica} failed with {type(error.cause).__name__} ({reason(error.cause)})"
         raise ModelError(f"{failed}: run the same without replicas to see where") from error
     except ray.exceptions.RayError as error:
-        gone = f"{replica} is gone ({type(error).__name__}): it ran out of memory, or its node is down"
+        gone = (
+            f"{replica} is gone ({type(error).__name__}): it ran out of memory, or its node is down"
+        )
         remedy = "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
         raise ModelError(f"{gone}: {remedy}") from error
     if isinstance(answer, ModelError):
-        raise ModelError(str(answer))  # `answer` itself would keep this frame, and so the actors, until a collection
+        raise ModelError(
+            str(answer)
+        )  # `answer` itself would keep this frame, and so the actors, until a collection
     return answer, used

@@ -18,10 +18,22 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Prompts, Request, Score, Usage
+from drike.models.protocols import (
+    ANSWER_TOKENS,
+    Completion,
+    ModelInfo,
+    Prompts,
+    Request,
+    Score,
+    Usage,
+)
 
 COPY, PARAPHRASE, NEIGHBOUR = range(3)
-_CREDENCE = {"in-context": (2.2, 0.5, -2.5), "imagine": (1.0, -0.6, -1.5), "thought": (1.5, -0.2, -1.2)}
+_CREDENCE = {
+    "in-context": (2.2, 0.5, -2.5),
+    "imagine": (1.0, -0.6, -1.5),
+    "thought": (1.5, -0.2, -1.2),
+}
 UNKNOWN = -23.0  # log-probability of a continuation that the reader never gives
 
 Floats = npt.NDArray[np.float64]
@@ -62,7 +74,9 @@ class Observer:
         """K of every demonstration (S,) for one query: its kind, relation and true object."""
         r = self.neighbour if kind == NEIGHBOUR else self.own
         same = seen.relation == relation
-        kept = np.where(seen.answer == true, r.kept_object, np.where(same, r.kept_same, r.kept_other))
+        kept = np.where(
+            seen.answer == true, r.kept_object, np.where(same, r.kept_same, r.kept_other)
+        )
         return np.where(seen.adopted, np.where(same, r.adopted_same, r.adopted_other), kept)
 
     def prior(self, kind: Ints, firm: Floats, form: str = "in-context") -> tuple[Floats, Floats]:
@@ -97,17 +111,27 @@ class BayesianReader:
     facts: (relation, subject, object); objects are single words. templates: wordings of each relation, {} the subject.
     """
 
-    def __init__(self, facts: Sequence[tuple[str, str, str]], templates: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self, facts: Sequence[tuple[str, str, str]], templates: Mapping[str, Sequence[str]]
+    ) -> None:
         self.info = ModelInfo("bayesian-reader", scoring="exact")
         self.usage = Usage()
         self.count_tokens = None
         self.observer = Observer()
         self._true = {(relation, subject): answer for relation, subject, answer in facts}
-        self._asked = {t.format(name): (relation, name) for relation, name, _ in facts for t in templates[relation]}
+        self._asked = {
+            t.format(name): (relation, name)
+            for relation, name, _ in facts
+            for t in templates[relation]
+        }
         self._firm = firmness_of([relation for relation, _, _ in facts])
-        self._number = {word: i for i, word in enumerate(sorted({*self._firm, *(o for _, _, o in facts)}))}
+        self._number = {
+            word: i for i, word in enumerate(sorted({*self._firm, *(o for _, _, o in facts)}))
+        }
 
-    def generate(self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n") -> list[Completion]:
+    def generate(
+        self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
         """Write the likelier object, " Paris"; "" if the prompt is not about TinyFacts. A thought ends in an answer."""
         self.usage += Usage(calls=1, prompts=len(prompts))
         return [Completion(self._written(str(prompt))) for prompt in prompts]
@@ -126,7 +150,9 @@ class BayesianReader:
         query, form = prompt, "in-context"
         if prompt.startswith("Imagine that "):
             form = "imagine"
-            *facts, query = prompt.removeprefix("Imagine that ").replace(".\nImagine that ", ".\n").split(".\n")
+            *facts, query = (
+                prompt.removeprefix("Imagine that ").replace(".\nImagine that ", ".\n").split(".\n")
+            )
         elif prompt.startswith("A fact has changed: "):
             form = "thought"
             stated, _, asked = prompt.partition("Complete this sentence: ")
@@ -138,14 +164,24 @@ class BayesianReader:
             facts = stated.removeprefix("New Fact: ").split("\nNew Fact: ")
         return self._answer(query, facts, shown, form) if query in self._asked else None
 
-    def _answer(self, query: str, facts: Sequence[str], shown: Sequence[str], form: str) -> ParsedPrompt:
+    def _answer(
+        self, query: str, facts: Sequence[str], shown: Sequence[str], form: str
+    ) -> ParsedPrompt:
         relation, _ = asked = self._asked[query]
         true = self._true[asked]
         if not facts:
             return ParsedPrompt(true, None, 0.0)
         parts = [fact.rpartition(" ") for fact in facts]  # of several facts, the one asked for
-        wording, _, new = next((part for part in parts if self._asked.get(part[0]) == asked), parts[0])
-        kind = COPY if wording == query else PARAPHRASE if self._asked.get(wording) == asked else NEIGHBOUR
+        wording, _, new = next(
+            (part for part in parts if self._asked.get(part[0]) == asked), parts[0]
+        )
+        kind = (
+            COPY
+            if wording == query
+            else PARAPHRASE
+            if self._asked.get(wording) == asked
+            else NEIGHBOUR
+        )
         anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[relation]]), form)
         met = [block for block in map(self._parse_block, shown) if block is not None]
         relations, answers, adopted = np.array(met, dtype=np.int64).reshape(-1, 3).T
@@ -174,7 +210,9 @@ class BayesianReader:
         probabilities: dict[str | None, float] = {}
         if parsed := self.read(request.prompt):
             probabilities = {parsed.new: parsed.probability}  # 0 for None
-            probabilities[parsed.true] = probabilities.get(parsed.true, 0.0) + (1 - parsed.probability)
+            probabilities[parsed.true] = probabilities.get(parsed.true, 0.0) + (
+                1 - parsed.probability
+            )
         logs = {word: math.log(p) if p > 0 else UNKNOWN for word, p in probabilities.items()}
         own = max(logs.pop(request.continuation.removeprefix(" "), UNKNOWN), UNKNOWN)
         rival = max([*logs.values(), UNKNOWN])

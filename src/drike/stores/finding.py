@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from drike.edits.record import MADE, EditVersion, RecordError, Status, to_values
 from drike.stores.log import Snapshot
 from drike.stores.moves import is_due
-from drike.stores.records import MADE, EditVersion, RecordError, Status, to_values
-from drike.words import words
+from drike.text.words import words
 
 ALL = "all"
 
@@ -16,15 +16,21 @@ ALL = "all"
 class Search:
     """Which edits are wanted: those that all of this fits."""
 
-    text: str = ""  # words that the names, the query, the new object or the id must have, all of them
-    status: str | None = None  # a `Status`, proposed for changes that wait; "all"; None: all but retired ones
+    text: str = (
+        ""  # words that the names, the query, the new object or the id must have, all of them
+    )
+    status: str | None = (
+        None  # a `Status`, proposed for changes that wait; "all"; None: all but retired ones
+    )
     owner: str | None = None
     subject: str | None = None  # or an alias of it
     due: str | None = None  # only edits whose review is due by this time (`stamp`)
 
     def __post_init__(self) -> None:
         if self.status not in (None, ALL, *Status):
-            raise RecordError(f"there is no status {self.status!r}: it is {ALL}, {', '.join(Status)}")
+            raise RecordError(
+                f"there is no status {self.status!r}: it is {ALL}, {', '.join(Status)}"
+            )
 
 
 def find(edits: Snapshot, search: Search) -> list[EditVersion]:
@@ -40,7 +46,11 @@ def find(edits: Snapshot, search: Search) -> list[EditVersion]:
         among = (edit for edit in among if (edit.record.owner or "").casefold() == owner)
     if search.subject is not None:
         name = words(search.subject)
-        among = (e for e in among if all(word in e.searched for word in name) and name in map(words, e.record.names))
+        among = (
+            e
+            for e in among
+            if all(word in e.searched for word in name) and name in map(words, e.record.names)
+        )
     if (time := search.due) is not None:
         among = (edit for edit in among if is_due(edit.record, time))
     for word in sorted(set(words(search.text)), key=len, reverse=True):
@@ -64,7 +74,11 @@ def difference(before: Snapshot, after: Snapshot) -> list[EditDifference]:
     for id, now in sorted(after.edits.items()):
         was = before.edits.get(id)
         old, new = to_values((was or now).record), to_values(now.record)
-        fields = {name: (old[name], new[name]) for name in new if name not in MADE and old[name] != new[name]}
+        fields = {
+            name: (old[name], new[name])
+            for name in new
+            if name not in MADE and old[name] != new[name]
+        }
         if was is None or fields:
             found.append(EditDifference(was, now, fields))
     return found

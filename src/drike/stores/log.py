@@ -17,13 +17,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from drike.stores import records
+from drike.edits import record as records
+from drike.edits.record import (
+    ConflictError,
+    EditRecord,
+    EditVersion,
+    Status,
+    StoreError,
+    conflict_keys,
+    damaged,
+)
 from drike.stores.approvals import is_approved
-from drike.stores.records import ConflictError, EditRecord, EditVersion, Status, StoreError, conflict_keys, damaged
 
 _MAX_ID = 2**63  # databases have no larger whole numbers
-HEAD, CLAIMS = "head", "claims by initials"  # settings: the last change with its checksum, and the sum of `claim_mark`
-APPROVALS, APPROVALS_SET = "approvals", "approvals_set"  # settings: how many people must approve edits, and its history
+HEAD, CLAIMS = (
+    "head",
+    "claims by initials",
+)  # settings: the last change with its checksum, and the sum of `claim_mark`
+APPROVALS, APPROVALS_SET = (
+    "approvals",
+    "approvals_set",
+)  # settings: how many people must approve edits, and its history
 END = """SELECT (SELECT value FROM drike_settings WHERE name = 'head'),
     (SELECT number || ' ' || checksum FROM drike_changes ORDER BY number DESC LIMIT 1),
     (SELECT max(edit) FROM drike_changes)"""
@@ -32,7 +46,9 @@ _CHANGES = """SELECT c.number, c.edit, c.version, c.created_at, c.entry, c.check
 _ENCODE = json.JSONEncoder(default=str).encode
 _CHAINED = 32  # characters of a checksum that covers the one before it; earlier ones have 16
 _KEPT = 100  # entries of a history
-Row = tuple[int, int, int, str, str, str]  # number, edit, version, created_at, the record as JSON, checksum
+Row = tuple[
+    int, int, int, str, str, str
+]  # number, edit, version, created_at, the record as JSON, checksum
 
 
 @dataclass(frozen=True)
@@ -44,21 +60,32 @@ class Snapshot:
     proposals: Mapping[int, EditVersion] = field(default_factory=dict)  # versions that wait
     head: str = ""
     histories: int = 0  # how often the store was found to hold another log, as after a restore
-    unchanged: Mapping[int, int] = field(default_factory=dict)  # of edits, the version since which they say the same
+    unchanged: Mapping[int, int] = field(
+        default_factory=dict
+    )  # of edits, the version since which they say the same
 
     def since(self, earlier: Snapshot) -> Snapshot:
         """Of the edits, those that have changed after an earlier snapshot."""
-        return replace(self, edits={id: edit for id, edit in self.edits.items() if edit.number > earlier.revision})
+        return replace(
+            self,
+            edits={id: edit for id, edit in self.edits.items() if edit.number > earlier.revision},
+        )
 
     def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[EditVersion, ...]:
         """The edits with this status that hold at a time."""
         now, edits = records.stamp(at), self.edits.values()
-        return tuple(e for e in edits if e.record.status is status and records.holds_at(e.record, now))
+        return tuple(
+            e for e in edits if e.record.status is status and records.holds_at(e.record, now)
+        )
 
     def next_change(self, at: datetime) -> str | None:
         """When edits next begin or cease to hold after a time; None if the same ones hold forever."""
         now = records.stamp(at)
-        times = (time for edit in self.edits.values() for time in (edit.record.valid_from, edit.record.valid_to))
+        times = (
+            time
+            for edit in self.edits.values()
+            for time in (edit.record.valid_from, edit.record.valid_to)
+        )
         return min((time for time in times if time and time > now), default=None)
 
 
@@ -80,8 +107,12 @@ class EditStore(Protocol):
     """
 
     name: str
-    alike: Callable[[EditStore, EditRecord], Collection[int]] = staticmethod(lambda store, record: ())
-    _claim_of: Callable[[str], str | bytes] = staticmethod(str)  # a conflict key as the table of claims has it
+    alike: Callable[[EditStore, EditRecord], Collection[int]] = staticmethod(
+        lambda store, record: ()
+    )
+    _claim_of: Callable[[str], str | bytes] = staticmethod(
+        str
+    )  # a conflict key as the table of claims has it
     _wait: float
     _lock: threading.RLock
     _began: _LogEnd = _LogEnd()  # as a transaction began, and in it
@@ -122,22 +153,34 @@ class EditStore(Protocol):
             now = datetime.fromisoformat(self._now())
             record = records.checked(record)
             if record.review_days and not record.review_by:
-                record = replace(record, review_by=records.stamp(now + timedelta(days=record.review_days)))
+                record = replace(
+                    record, review_by=records.stamp(now + timedelta(days=record.review_days))
+                )
             id = self._end.edit + 1 if replaces is None else replaces.id
             earlier = [] if replaces is None else versions(self, id, replaces.version)
-            if record.status.in_use and not is_approved(record, earlier, needed := required_approvals(self)):
+            if record.status.in_use and not is_approved(
+                record, earlier, needed := required_approvals(self)
+            ):
                 raise records.ApprovalError(needed)
             rivals = self._rivals(record, id, earlier)
             effects = {records.effect(rival.record) for rival in rivals}
             if rivals and not (supersede and records.effect(record) not in effects):
                 raise ConflictError(record, rivals)
             why = f"superseded by edit {id}"
-            gone = partial(replace, status=Status.RETIRED, author=record.author, reason=why, move=None)
+            gone = partial(
+                replace, status=Status.RETIRED, author=record.author, reason=why, move=None
+            )
             new = [(versions(self, rival.id), rival.id, gone(rival.record)) for rival in rivals]
             changes: list[EditVersion] = []
             for known, of, changed in [*new, (earlier, id, record)]:
                 version = known[-1].version + 1 if known else 1
-                content = (self._end.number + 1, of, version, records.stamp(now), records.to_json(changed))
+                content = (
+                    self._end.number + 1,
+                    of,
+                    version,
+                    records.stamp(now),
+                    records.to_json(changed),
+                )
                 checksum = _checksum(content, self._end.checksum)
                 changes.append(EditVersion(*content[:4], changed, checksum))
                 self._write((*content, checksum), changed)
@@ -155,12 +198,16 @@ class EditStore(Protocol):
 
     def gate(self, after: int = 0) -> tuple[int, str] | None:
         """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
-        query = "SELECT number, gate FROM drike_gates WHERE number > %s ORDER BY number DESC LIMIT 1"
+        query = (
+            "SELECT number, gate FROM drike_gates WHERE number > %s ORDER BY number DESC LIMIT 1"
+        )
         return next(iter(self._rows(query, [after])), None)
 
     def save_gate(self, gate: str) -> None:
         """Save a gate for these edits as the latest one, as `calibration.to_json` writes it; "" for the default one."""
-        query = "INSERT INTO drike_gates SELECT coalesce(max(number), 0) + 1, %s, %s FROM drike_gates"
+        query = (
+            "INSERT INTO drike_gates SELECT coalesce(max(number), 0) + 1, %s, %s FROM drike_gates"
+        )
         with self.transaction():
             self._run(query, [self._now(), gate])
 
@@ -185,7 +232,9 @@ class EditStore(Protocol):
     def add_to_history(self, name: str, entry: Mapping[str, object]) -> None:
         """Add an entry, with the time as `at`, to a list of which the last ones are kept."""
         with self.transaction():
-            self.save_setting(name, json.dumps([*self.history(name), {**entry, "at": self._now()}][-_KEPT:]))
+            self.save_setting(
+                name, json.dumps([*self.history(name), {**entry, "at": self._now()}][-_KEPT:])
+            )
 
     def _now(self) -> str:
         return records.stamp(datetime.now(UTC))
@@ -200,7 +249,9 @@ class EditStore(Protocol):
         query = f"INSERT INTO {table} VALUES {', '.join([row] * len(rows))} {conflict}"  # noqa: S608 - no values
         self._run(query, [value for row in rows for value in row])
 
-    def _rivals(self, record: EditRecord, id: int, earlier: Sequence[EditVersion]) -> list[EditVersion]:
+    def _rivals(
+        self, record: EditRecord, id: int, earlier: Sequence[EditVersion]
+    ) -> list[EditVersion]:
         """The active edits, other than `id`, that answer a question of an active record while it holds."""
         if record.status is not Status.ACTIVE:
             return []
@@ -220,7 +271,11 @@ class EditStore(Protocol):
         claims = self._end.claims
         if record.status.decides:
             query = "DELETE FROM drike_claims WHERE edit = %s RETURNING key"
-            claims -= sum(claim_mark(key, edit) for [key] in self._run(query, [edit])) if version > 1 else 0
+            claims -= (
+                sum(claim_mark(key, edit) for [key] in self._run(query, [edit]))
+                if version > 1
+                else 0
+            )
             claims += self._claim(edit, record)
         self._end = _LogEnd(number, max(self._end.edit, edit), checksum, claims)
 
@@ -233,17 +288,24 @@ class EditStore(Protocol):
         return sum(claim_mark(claim, edit) for claim in claims)
 
     def _sum_of_claims(self) -> int:
-        return sum(claim_mark(claim, edit) for claim, edit in self._run("SELECT key, edit FROM drike_claims"))
+        return sum(
+            claim_mark(claim, edit)
+            for claim, edit in self._run("SELECT key, edit FROM drike_claims")
+        )
 
     def _begin(self) -> None:
         """Where the log ends, as a transaction begins. Raises StoreError if the log or its claims are damaged."""
         end = self._check_end()
         claims = self.setting(CLAIMS) or ""
         if not (self._verified and claims):
-            self._verified = claims == str(self._sum_of_claims())  # else look once more, should this transaction fail
+            self._verified = claims == str(
+                self._sum_of_claims()
+            )  # else look once more, should this transaction fail
             if not self._verified:  # make the claims again from the log
                 self._run("DELETE FROM drike_claims")
-                claims = str(sum(self._claim(edit.id, edit.record) for edit in snapshot(self).edits.values()))
+                claims = str(
+                    sum(self._claim(edit.id, edit.record) for edit in snapshot(self).edits.values())
+                )
                 self.save_setting(CLAIMS, claims)
         self._began = self._end = end._replace(claims=int(claims))
 
@@ -256,7 +318,9 @@ class EditStore(Protocol):
         """The log's end, but for its claims. Raises StoreError unless the last change is that which `head` names."""
         head, last, edit = end or self._run(END).fetchone()
         if head is None or head != (last or ""):
-            raise damaged(self.name, "changes at the end of its log are missing, or are not drike's")
+            raise damaged(
+                self.name, "changes at the end of its log are missing, or are not drike's"
+            )
         number, _, checksum = head.partition(" ")
         return _LogEnd(int(number or 0), edit or 0, checksum)
 
@@ -276,14 +340,21 @@ class EditStore(Protocol):
         return
 
 
-def read_rows(name: str, rows: Sequence[Any], after: int = 0, edit: int | None = None) -> list[EditVersion]:
+def read_rows(
+    name: str, rows: Sequence[Any], after: int = 0, edit: int | None = None
+) -> list[EditVersion]:
     """The changes of rows, which also have the checksum of the one before each. Raises StoreError for damaged ones."""
     for expected, (*content, checksum, previous) in enumerate(rows, after + 1):
-        chained = previous or "" if len(str(checksum)) == _CHAINED else None  # a damaged value may be of any type
+        chained = (
+            previous or "" if len(str(checksum)) == _CHAINED else None
+        )  # a damaged value may be of any type
         if checksum != _checksum(content, chained) or (edit is None and content[0] != expected):
             raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
     try:
-        return [EditVersion(n, id, v, at, records.from_json(text), sum) for n, id, v, at, text, sum, _ in rows]
+        return [
+            EditVersion(n, id, v, at, records.from_json(text), sum)
+            for n, id, v, at, text, sum, _ in rows
+        ]
     except ValueError as problem:
         raise damaged(name, str(problem)) from None
 
@@ -307,7 +378,9 @@ def claim_mark(claim: str | bytes, edit: int) -> int:
 
 def _checksum(content: Sequence[object], previous: str | None) -> str:
     """Of a change, and of the checksum before it; None for one that does not cover that."""
-    digest = hashlib.sha256(_ENCODE(content if previous is None else (*content, previous)).encode()).hexdigest()
+    digest = hashlib.sha256(
+        _ENCODE(content if previous is None else (*content, previous)).encode()
+    ).hexdigest()
     return digest[: _CHAINED if previous is not None else 16]
 
 
@@ -334,12 +407,18 @@ def folded(changes: Sequence[EditVersion], since: Snapshot = Snapshot()) -> Snap
         before, now = edits[change.id].record if change.id in edits else None, change.record
         if now.replaces(before):
             edits[change.id] = change
-            same = before and before.status is now.status and records.effect(before) == records.effect(now)
+            same = (
+                before
+                and before.status is now.status
+                and records.effect(before) == records.effect(now)
+            )
             unchanged[change.id] = unchanged[change.id] if same else change.version
         proposals.pop(change.id, None)
         if now.status is Status.PROPOSED:
             proposals[change.id] = change
-    revision, head = (changes[-1].number, changes[-1].checksum) if changes else (since.revision, since.head)
+    revision, head = (
+        (changes[-1].number, changes[-1].checksum) if changes else (since.revision, since.head)
+    )
     return Snapshot(revision, edits, proposals, head, since.histories, unchanged)
 
 
@@ -357,25 +436,33 @@ def require_approvals(store: EditStore, count: int, author: str | None = None) -
 
 def decided_version(versions: Sequence[EditVersion]) -> EditVersion:
     """Of all versions of an edit the latest that decides, or the latest while none does."""
-    return next((version for version in reversed(versions) if version.record.status.decides), versions[-1])
+    return next(
+        (version for version in reversed(versions) if version.record.status.decides), versions[-1]
+    )
 
 
 def versions(store: EditStore, edit: int, seen: int | None = None) -> Sequence[EditVersion]:
     """All versions of an edit, the latest last. seen: the one that a person took for that. Raises StoreError."""
     changes = store.changes(edit=edit) if edit < _MAX_ID else ()
     if not changes:
-        raise StoreError(f"there is no edit {edit}: choose one that is listed (drike edits list --all)")
+        raise StoreError(
+            f"there is no edit {edit}: choose one that is listed (drike edits list --all)"
+        )
     if seen not in (None, changes[-1].version):
         raise StoreError(f"edit {edit} has changed since version {seen}: look at it, and try again")
     return changes
 
 
-def retire(store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None) -> list[EditVersion]:
+def retire(
+    store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None
+) -> list[EditVersion]:
     """Take an edit out of force; return the change. Raises StoreError if it does not exist or is retired already."""
     known = versions(store, edit)
     record = decided_version(known).record
     if record.status is Status.RETIRED:
-        raise StoreError(f"edit {edit} is retired already: choose one that is listed (drike edits list)")
+        raise StoreError(
+            f"edit {edit} is retired already: choose one that is listed (drike edits list)"
+        )
     retired = replace(record, status=Status.RETIRED, author=author, reason=reason, move=None)
     return store.put(retired, replaces=known[-1])
 
@@ -392,8 +479,12 @@ def rollback(
     before = [each for each in known if each.version < now and each.record.status.decides]
     wanted = [each for each in before if version in (None, each.version)]
     if not wanted:
-        other = f"is at version {now}: choose an earlier one that was in use (drike edits show {edit})"
-        raise StoreError(f"edit {edit} {other if before else 'has only one version: retire it instead'}")
+        other = (
+            f"is at version {now}: choose an earlier one that was in use (drike edits show {edit})"
+        )
+        raise StoreError(
+            f"edit {edit} {other if before else 'has only one version: retire it instead'}"
+        )
     why = f"back to version {wanted[-1].version}" + (f": {reason}" if reason else "")
     back = replace(wanted[-1].record, author=author, reason=why, move=None)
     return store.put(back, replaces=known[-1], supersede=supersede)

@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from drike.stores import records
+from drike.edits import record as records
+from drike.edits.record import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError
 from drike.stores.approvals import approvers, authors, is_approved, person
 from drike.stores.log import EditStore, Snapshot, decided_version, required_approvals, versions
-from drike.stores.records import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError
 
 MOST_APPROVALS = 9
 
@@ -26,18 +26,31 @@ def proposed(record: EditRecord) -> EditRecord:
 
 
 def propose(
-    store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None, into: Status | None = None
+    store: EditStore,
+    edit: int,
+    *,
+    author: str | None = None,
+    reason: str | None = None,
+    into: Status | None = None,
 ) -> Sequence[EditVersion]:
     """Propose a draft or what was rejected, or to put an edit into another status. Raises StoreError."""
     with store.transaction():
         known = versions(store, edit)
         record = known[-1].record
         if record.status is Status.PROPOSED:
-            raise StoreError(f"edit {edit} is proposed already: approve it, reject it, or change it")
+            raise StoreError(
+                f"edit {edit} is proposed already: approve it, reject it, or change it"
+            )
         if record.status.in_use and into in (None, record.status):
-            raise StoreError(f"edit {edit} is {record.status} already: change it, and propose the change")
-        goal = into or (record.approved_as if record.status is not Status.RETIRED else Status.ACTIVE)
-        return store.put(proposed(replace(record, status=goal, author=author, reason=reason)), replaces=known[-1])
+            raise StoreError(
+                f"edit {edit} is {record.status} already: change it, and propose the change"
+            )
+        goal = into or (
+            record.approved_as if record.status is not Status.RETIRED else Status.ACTIVE
+        )
+        return store.put(
+            proposed(replace(record, status=goal, author=author, reason=reason)), replaces=known[-1]
+        )
 
 
 def approve(
@@ -54,20 +67,31 @@ def approve(
         if needed and (not who or who in authors(known, in_use)):
             raise ApprovalError(needed, own=bool(who))
         if needed and who in before:
-            raise StoreError(f"{author} has approved edit {edit} already: it needs {needed - len(before)} more")
+            raise StoreError(
+                f"{author} has approved edit {edit} already: it needs {needed - len(before)} more"
+            )
         enough = len(before | {who}) >= needed
-        return store.put(in_use if enough else approved, replaces=latest, supersede=supersede and enough)
+        return store.put(
+            in_use if enough else approved, replaces=latest, supersede=supersede and enough
+        )
 
 
 def reject(
-    store: EditStore, edit: int, *, author: str | None = None, reason: str | None, version: int | None = None
+    store: EditStore,
+    edit: int,
+    *,
+    author: str | None = None,
+    reason: str | None,
+    version: int | None = None,
 ) -> Sequence[EditVersion]:
     """Reject what is proposed; an earlier version stays in use. Raises StoreError, also without a reason."""
     if not reason:
         raise StoreError("a rejection needs a reason, for its author: give one (--reason)")
     with store.transaction():
         latest, _ = _proposal(store, edit, version)
-        rejected = replace(latest.record, status=Status.REJECTED, author=author, reason=reason, move=Move.REJECT)
+        rejected = replace(
+            latest.record, status=Status.REJECTED, author=author, reason=reason, move=Move.REJECT
+        )
         return store.put(rejected, replaces=latest)
 
 
@@ -84,11 +108,15 @@ def change(
         known = versions(store, edit, version)
         base = changeable(known)
         if base.status is Status.PROPOSED and "status" in changes:
-            raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first, or retire the edit")
+            raise StoreError(
+                f"a change of edit {edit} is proposed: approve or reject it first, or retire the edit"
+            )
         new = records.checked(replace(base, **changes, author=author, reason=reason, move=None))
         said = new.status is not base.status or records.effect(new) != records.effect(base)
         if propose and base.status is Status.RETIRED:
-            raise StoreError(f"edit {edit} is retired: propose to bring it back, and change the proposal")
+            raise StoreError(
+                f"edit {edit} is retired: propose to bring it back, and change the proposal"
+            )
         waits = propose or (said and not is_approved(new, known, required_approvals(store)))
         if not base.status.decides or (waits and new.status.in_use):
             new = proposed(new)
@@ -102,7 +130,12 @@ def changeable(versions: Sequence[EditVersion]) -> EditRecord:
 
 
 def review(
-    store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None, until: str | None = None
+    store: EditStore,
+    edit: int,
+    *,
+    author: str | None = None,
+    reason: str | None = None,
+    until: str | None = None,
 ) -> Sequence[EditVersion]:
     """Confirm an edit in use, to be reviewed again at `until`, else after its `review_days`. Raises StoreError."""
     with store.transaction():
@@ -113,7 +146,9 @@ def review(
         if known[-1].record.status is Status.PROPOSED:
             raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first")
         if until is None and record.review_days is None:
-            raise StoreError(f"edit {edit} has no interval of reviews: say until when it holds (--until 2027-06-30)")
+            raise StoreError(
+                f"edit {edit} has no interval of reviews: say until when it holds (--until 2027-06-30)"
+            )
         new = replace(record, review_by=until, author=author, reason=reason, move=Move.REVIEW)
         return store.put(new, replaces=known[-1])
 
@@ -131,7 +166,9 @@ def is_due(record: EditRecord, time: str) -> bool:
     return late and record.status.in_use and (record.valid_to is None or time < record.valid_to)
 
 
-def _proposal(store: EditStore, edit: int, version: int | None) -> tuple[EditVersion, Sequence[EditVersion]]:
+def _proposal(
+    store: EditStore, edit: int, version: int | None
+) -> tuple[EditVersion, Sequence[EditVersion]]:
     latest = versions(store, edit)[-1]
     if latest.record.status is not Status.PROPOSED:
         why = f"nothing is proposed for edit {edit}"

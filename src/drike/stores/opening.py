@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+from drike.edits.record import POSTGRES, StoreError
 from drike.stores.log import EditStore
-from drike.stores.records import POSTGRES, StoreError
 
 TENANT = "default"
 
 
-def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True, wait: float = 10.0) -> EditStore:
+def open_store(
+    address: str | Path, *, tenant: str = TENANT, create: bool = True, wait: float = 10.0
+) -> EditStore:
     """A store in the SQLite file at a path, or in a PostgreSQL database at postgresql://USER@HOST/DATABASE.
 
     tenant: another one than the default has a file beside that one, or a schema drike-TENANT in the database. create:
@@ -24,5 +26,12 @@ def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True
     try:
         from drike.stores.postgres import PostgresStore
     except ImportError:
-        raise StoreError("a PostgreSQL store needs psycopg: pip install 'drike[postgres]'") from None
-    return PostgresStore(str(address), schema=None if tenant == TENANT else f"drike-{tenant}", create=create, wait=wait)
+        raise StoreError(
+            "a PostgreSQL store needs psycopg: pip install 'drike[postgres]'"
+        ) from None
+    return PostgresStore(
+        str(address),
+        schema=None if tenant == TENANT else f"drike-{tenant}",
+        create=create,
+        wait=wait,
+    )

@@ -8,32 +8,59 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from drike.datasets import own
-from drike.datasets.form import Form
-from drike.datasets.forms import FORMS
-from drike.datasets.rows import Row, rows_in, shown
+from drike.answers.matching import normalise
+from drike.edits import record as records
+from drike.edits.edit import Edit
+from drike.edits.record import (
+    MADE,
+    ConflictError,
+    EditRecord,
+    EditVersion,
+    RecordError,
+    Status,
+    StoreError,
+    effect,
+)
 from drike.errors import DataError
-from drike.matching import normalise
-from drike.stores import log, moves, records
+from drike.stores import log, moves
 from drike.stores.approvals import imported_author
+from drike.stores.columns import COLUMNS, SEPARATOR, columns_by_name, name_of, similar_name
 from drike.stores.log import APPROVALS, APPROVALS_SET, EditStore, required_approvals
-from drike.stores.records import MADE, ConflictError, EditRecord, EditVersion, RecordError, Status, StoreError, effect
 from drike.support.files import write_text
 from drike.support.records import encodable, parse, read
-from drike.words import words
+from drike.support.rows import Row, rows_in, shown
+from drike.text.words import words
 
 ReadRow = tuple[str, EditRecord] | str  # the place and record of a row, or why it is refused
 
-_FIELDS = {"prompt": "query", "paraphrase": "paraphrases"}  # of a record, by their names in own facts
+_FIELDS = {
+    "prompt": "query",
+    "paraphrase": "paraphrases",
+}  # of a record, by their names in own facts
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _ZEROS = 0.25  # share of zero bytes at every other place that tells UTF-16 without a mark
 _WHY = "refused because"  # a column of refused rows, which is not read again
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id", "move")
 _FORMAT = 1
-_KEPT = (APPROVALS, APPROVALS_SET, "placement", "modes")  # settings that go along; not keys, counts, verifications
+_KEPT = (
+    APPROVALS,
+    APPROVALS_SET,
+    "placement",
+    "modes",
+)  # settings that go along; not keys, counts, verifications
 _SYNCED = ".synced"  # in a folder: the checksum of a change to the last edit whose file was written
+
+
+class PublishedEdits(Protocol):
+    """Reads edits from files in forms that others publish, such as those of benchmarks."""
+
+    def has(self, row: Row) -> bool:
+        """Whether the row is of such a form."""
+
+    def edit(self, row: Row) -> Edit:
+        """The edit of such a row. Raises DataError for a missing or unusable field."""
 
 
 @dataclass(frozen=True)
@@ -49,27 +76,43 @@ class Imported:
 def scan(path: Path) -> tuple[Sequence[Row | DataError], str]:
     """The rows of a file, or why one cannot be read, and its encoding. Raises DataError, OSError."""
     text, encoding = _decoded(path.read_bytes())
-    return rows_in(text, str(path), may_repeat=lambda column: not own.meaning(column)), encoding
+    return rows_in(text, str(path), may_repeat=lambda column: not name_of(column)), encoding
 
 
-def edits_of(rows: Sequence[Row | DataError], columns: Mapping[str, str] | None = None) -> list[ReadRow]:
-    """Place and record of each row, or why it is refused. columns: what some are called here. Raises DataError."""
+def edits_of(
+    rows: Sequence[Row | DataError],
+    columns: Mapping[str, str] | None = None,
+    published: PublishedEdits | None = None,
+) -> list[ReadRow]:
+    """Place and record of each row, or why it is refused. columns: what some are called here. Raises DataError.
+
+    published: what reads rows of published forms; by default all rows have the columns of own facts.
+    """
     columns, first = columns or {}, next((row for row in rows if isinstance(row, Row)), None)
     if first and (unknown := columns.keys() - first.values.keys()):
-        raise DataError(f"{first.file} has no column {min(unknown)!r}; it has {', '.join(map(shown, first.values))}")
+        raise DataError(
+            f"{first.file} has no column {min(unknown)!r}; it has {', '.join(map(shown, first.values))}"
+        )
     names = [columns.get(name, name) for name in first.values] if first else []
     if first and (twice := {name for name in names if names.count(name) > 1}):
-        raise DataError(f"{first.file} has two columns for {min(twice)!r}: rename one, or leave it out")
-    if first and not _published(first := _named(first, columns)):
-        fields = {_FIELDS.get(name, name) for name in own.named(first)}
+        raise DataError(
+            f"{first.file} has two columns for {min(twice)!r}: rename one, or leave it out"
+        )
+    if first and not _is_published(first := _named(first, columns, published), published):
+        fields = {_FIELDS.get(name, name) for name in columns_by_name(first)}
         if lacking := [name for name in records.REQUIRED if name not in fields]:
-            raise DataError(f"{first.place} has no field {lacking[0]!r}; {own.COLUMNS}")
-    return [str(row) if isinstance(row, DataError) else _edit_of(_named(row, columns)) for row in rows]
+            raise DataError(f"{first.place} has no field {lacking[0]!r}; {COLUMNS}")
+    return [
+        str(row)
+        if isinstance(row, DataError)
+        else _edit_of(_named(row, columns, published), published)
+        for row in rows
+    ]
 
 
-def _edit_of(row: Row) -> ReadRow:
+def _edit_of(row: Row, published: PublishedEdits | None) -> ReadRow:
     try:
-        return row.place, records.checked(_record(row))
+        return row.place, records.checked(_record(row, published))
     except DataError as problem:
         return str(problem)
     except (RecordError, ValueError) as problem:
@@ -85,19 +128,28 @@ def import_edits(
     """
     added, refused, repeated = list[EditVersion](), dict[int, str](), 0
     with store.transaction():
-        approved, whole = required_approvals(store) > 0, log.snapshot(store)  # by others than who imports an edit
-        known = {_stored(edit.record) for edit in (*whole.edits.values(), *whole.proposals.values())}
+        approved, whole = (
+            required_approvals(store) > 0,
+            log.snapshot(store),
+        )  # by others than who imports an edit
+        known = {
+            _stored(edit.record) for edit in (*whole.edits.values(), *whole.proposals.values())
+        }
         for number, row in enumerate(rows):
             if isinstance(row, str):
                 refused[number] = row
                 continue
             place, record = row
-            record = replace(record, author=author if approved else imported_author(record.author, author))
+            record = replace(
+                record, author=author if approved else imported_author(record.author, author)
+            )
             if _stored(record) in known:
                 repeated += 1
                 continue
             try:
-                added.append(store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1])
+                added.append(
+                    store.put(moves.entering(store, record, decides=True), supersede=supersede)[-1]
+                )
                 known.add(_stored(record))
             except ConflictError as problem:
                 rival = problem.rivals[0]
@@ -106,7 +158,9 @@ def import_edits(
                     refused[number] = f"{place}: {problem}"
                 elif lacking:
                     remedy = f"add that (drike edits change {rival.id}), or let the row supersede it (--supersede)"
-                    refused[number] = f"{place}: edit {rival.id} lacks its {', '.join(sorted(lacking))}: {remedy}"
+                    refused[number] = (
+                        f"{place}: edit {rival.id} lacks its {', '.join(sorted(lacking))}: {remedy}"
+                    )
                 else:
                     repeated += 1
     return Imported(tuple(added), repeated, tuple(refused.values()), tuple(refused))
@@ -115,8 +169,15 @@ def import_edits(
 def _statements(record: EditRecord) -> set[tuple[str, str]]:
     """What a record says in each field of a file; the subject is one of its names, the query one of its wordings."""
     values = json.loads(records.to_json(effect(record))).items()
-    each = ((name, text) for name, value in values for text in (value if isinstance(value, list) else [value]))
-    return {({"subject": "aliases", "query": "wordings"}.get(name, name), normalise(str(text))) for name, text in each}
+    each = (
+        (name, text)
+        for name, value in values
+        for text in (value if isinstance(value, list) else [value])
+    )
+    return {
+        ({"subject": "aliases", "query": "wordings"}.get(name, name), normalise(str(text)))
+        for name, text in each
+    }
 
 
 def _stored(record: EditRecord) -> tuple[Status, EditRecord]:
@@ -142,14 +203,19 @@ def _cells(row: Row | DataError) -> dict[str, object]:
     values = dict(row.values) if isinstance(row, Row) else {}
     if isinstance(more := values.get("metadata"), dict):
         values = {name: value for name, value in values.items() if name != "metadata"} | more
-    return {name: own.SEPARATOR.join(map(str, v)) if isinstance(v, list) else v for name, v in values.items()}
+    return {
+        name: SEPARATOR.join(map(str, v)) if isinstance(v, list) else v
+        for name, v in values.items()
+    }
 
 
 def _decoded(content: bytes) -> tuple[str, str]:
     """The text of a file, and its encoding: by its mark, else the first in which it can be read."""
     marked = [encoding for mark, encoding in _MARKS if content.startswith(mark)]
     halves = (("utf-16-le", content[1::2]), ("utf-16-be", content[::2]))
-    for encoding in marked or [encoding for encoding, zeros in halves if zeros.count(0) > _ZEROS * len(zeros)]:
+    for encoding in marked or [
+        encoding for encoding, zeros in halves if zeros.count(0) > _ZEROS * len(zeros)
+    ]:
         return content.decode(encoding, "replace"), encoding
     for encoding in ("utf-8", "cp1252"):
         with suppress(UnicodeDecodeError):
@@ -157,35 +223,51 @@ def _decoded(content: bytes) -> tuple[str, str]:
     return content.decode("latin-1"), "latin-1"
 
 
-def _named(row: Row, columns: Mapping[str, str]) -> Row:
+def _is_published(row: Row, published: PublishedEdits | None) -> bool:
+    return published is not None and published.has(row)
+
+
+def _named(row: Row, columns: Mapping[str, str], published: PublishedEdits | None) -> Row:
     """The row with the names that its columns have here, and what is not known as metadata."""
     values = {columns.get(name, name): value for name, value in row.values.items() if name != _WHY}
-    meant = {own.meaning(name) for name in values}
-    if _published(replace(row, values=values)) or not {"prompt", "target_new", "subject"} <= meant:
+    meant = {name_of(name) for name in values}
+    if (
+        _is_published(replace(row, values=values), published)
+        or not {"prompt", "target_new", "subject"} <= meant
+    ):
         return replace(row, values=values)
-    extra = {name for name in values if own.meaning(name) is None and not own.near(name)}
-    more = {name: str(value) for name, value in values.items() if name in extra and value not in (None, "")}
+    extra = {name for name in values if name_of(name) is None and not similar_name(name)}
+    more = {
+        name: str(value)
+        for name, value in values.items()
+        if name in extra and value not in (None, "")
+    }
     kept = {name: value for name, value in values.items() if name not in extra}
     known = kept.get("metadata")
     more |= known if isinstance(known, dict) else {}
     return replace(row, values=kept | ({"metadata": more} if more else {}))
 
 
-def _published(row: Row) -> Form | None:
-    return next((form for form in FORMS if form is not own.FORM and form.recognises(row)), None)
-
-
-def _record(row: Row) -> EditRecord:
-    if form := _published(row):
-        edit = form.edits(row, "alt")[0]  # paraphrases and neighbours are left for tests
+def _record(row: Row, published: PublishedEdits | None) -> EditRecord:
+    if published is not None and published.has(row):
+        edit = published.edit(row)  # paraphrases and neighbours are left for tests
         true = edit.target_true or None
-        return EditRecord(edit.subject or "", edit.query, edit.target_new, true, edit.relation, source=row.place)
+        return EditRecord(
+            edit.subject or "", edit.query, edit.target_new, true, edit.relation, source=row.place
+        )
     values: dict[str, Any] = {}
-    for name, columns in own.named(row).items():
+    for name, columns in columns_by_name(row).items():
         field = _FIELDS.get(name, name)
-        cells = [value for column in columns if (value := row.values[column]) is not None and str(value).strip()]
+        cells = [
+            value
+            for column in columns
+            if (value := row.values[column]) is not None and str(value).strip()
+        ]
         if cells and name not in _NOT_STORED:
-            texts = (c.split(own.SEPARATOR) if isinstance(c, str) else c if isinstance(c, list) else [c] for c in cells)
+            texts = (
+                c.split(SEPARATOR) if isinstance(c, str) else c if isinstance(c, list) else [c]
+                for c in cells
+            )
             values[field] = list(chain.from_iterable(texts)) if field in records.LISTS else cells[0]
     for name in ("priority", "review_days"):
         if str(values.get(name, "")).isdecimal():
@@ -208,12 +290,18 @@ class WholeStore:
     def log(self, name: str) -> list[EditVersion]:
         """The changes. Raises StoreError for damaged ones; name: what they are in."""
         before = [None, *(row[5] for row in self.rows)]
-        return log.read_rows(name, [(*row, checksum) for row, checksum in zip(self.rows, before, strict=False)])
+        return log.read_rows(
+            name, [(*row, checksum) for row, checksum in zip(self.rows, before, strict=False)]
+        )
 
     def edits(self, name: str) -> list[ReadRow]:
         """The edits but retired ones, as an import takes them. Raises StoreError as `log`."""
         edits = log.folded(self.log(name)).edits.values()
-        return [(f"{name}, edit {e.id}", e.record) for e in edits if e.record.status is not Status.RETIRED]
+        return [
+            (f"{name}, edit {e.id}", e.record)
+            for e in edits
+            if e.record.status is not Status.RETIRED
+        ]
 
 
 def lines_of(store: EditStore) -> Iterator[str]:
@@ -221,7 +309,10 @@ def lines_of(store: EditStore) -> Iterator[str]:
     with store.transaction():
         log.snapshot(store)  # it raises if the log is damaged
         query = "SELECT number, edit, version, created_at, entry, checksum FROM drike_changes ORDER BY number"
-        rows, gates = (store._run(each).fetchall() for each in (query, "SELECT * FROM drike_gates ORDER BY number"))
+        rows, gates = (
+            store._run(each).fetchall()
+            for each in (query, "SELECT * FROM drike_gates ORDER BY number")
+        )
         settings = {name: value for name in _KEPT if (value := store.setting(name)) is not None}
     head = {"drike_store": _FORMAT, "settings": settings, "gates": gates, "changes": len(rows)}
     yield from (json.dumps(line, ensure_ascii=False) for line in (head, *rows))
@@ -248,7 +339,9 @@ def restore(store: EditStore, whole: WholeStore) -> None:
     """Make an empty store what another was, with the same checksums. Raises StoreError."""
     with store.transaction():
         if log.snapshot(store).revision or required_approvals(store):
-            raise StoreError(f"{store.name} has edits, or requires approvals, already: restore into a new store")
+            raise StoreError(
+                f"{store.name} has edits, or requires approvals, already: restore into a new store"
+            )
         for row, change in zip(whole.rows, whole.log("the exported log"), strict=True):
             store._write(row, change.record)
         for gate in whole.gates:
@@ -272,7 +365,9 @@ class _Given(NamedTuple):
     record: EditRecord
 
 
-def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_missing: bool = False) -> Synced:
+def sync(
+    store: EditStore, folder: Path, *, author: str | None = None, retire_missing: bool = False
+) -> Synced:
     """Make a folder of files and a store agree, each edit by the version that its file was written from.
 
     A file that changed becomes a change of its edit, one without an id a new edit; where approvals are required, these
@@ -286,16 +381,30 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
     mark = folder / _SYNCED
     seen = mark.read_text("utf-8", "replace").strip() if mark.exists() else None
     with store.transaction():
-        last, now = next((each.id for each in store.changes() if each.checksum == seen), 0), log.snapshot(store)
-        stored = {_stored(edit.record): edit.id for edit in (*now.edits.values(), *now.proposals.values())}
+        last, now = (
+            next((each.id for each in store.changes() if each.checksum == seen), 0),
+            log.snapshot(store),
+        )
+        stored = {
+            _stored(edit.record): edit.id for edit in (*now.edits.values(), *now.proposals.values())
+        }
         if retire_missing and not last:
-            raise StoreError(f"{folder} has no {_SYNCED} of {store.name}: sync it without --retire-missing first")
+            raise StoreError(
+                f"{folder} has no {_SYNCED} of {store.name}: sync it without --retire-missing first"
+            )
         for file in given:
-            made, id = list[EditVersion](), stored.get(_stored(file.record)) if file.id is None else file.id
+            made, id = (
+                list[EditVersion](),
+                stored.get(_stored(file.record)) if file.id is None else file.id,
+            )
             try:
                 if id in files:
-                    raise StoreError(f"edit {id} is also in {files[id].path.name}: keep one of them")
-                made += _merged(store, file, author) if file.id == id else ()  # it may be stored, without its file
+                    raise StoreError(
+                        f"edit {id} is also in {files[id].path.name}: keep one of them"
+                    )
+                made += (
+                    _merged(store, file, author) if file.id == id else ()
+                )  # it may be stored, without its file
             except StoreError as problem:
                 left.append(f"{file.path.name}: {problem}")
                 alone.add(file.path)
@@ -308,12 +417,18 @@ def sync(store: EditStore, folder: Path, *, author: str | None = None, retire_mi
             if retire_missing:
                 changes += log.retire(store, id, author=author, reason="its file was removed")
             else:
-                left.append(f"edit {id} has no file any more: retire it (--retire-missing), or put the file back")
+                left.append(
+                    f"edit {id} has no file any more: retire it (--retire-missing), or put the file back"
+                )
         now = log.snapshot(store)
     written = list[str]()
     for id, edit in now.edits.items():
         known = files.get(id)
-        if known.path not in alone if known else id > last and edit.record.status is not Status.RETIRED:
+        if (
+            known.path not in alone
+            if known
+            else id > last and edit.record.status is not Status.RETIRED
+        ):
             written += _write(folder, edit, known, waits=id in now.proposals)
     if now.edits and not alone:  # all of them have files now
         write_text(mark, now.edits[max(now.edits)].checksum)
@@ -324,19 +439,29 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> Sequence[EditV
     """The changes that a file makes, of its edit the last. Raises StoreError."""
     why = f"from {one.path.name}"
     if one.id is None:
-        return store.put(moves.entering(store, replace(one.record, author=author, reason=why), decides=True))
+        return store.put(
+            moves.entering(store, replace(one.record, author=author, reason=why), decides=True)
+        )
     known = log.versions(store, one.id)
     base = next((each.record for each in known if each.version == one.version), None)
     said = {one.record.subject, one.record.query, one.record.target_new}
-    if base is None or said.isdisjoint({base.subject, base.query, base.target_new}):  # that of another store
-        raise StoreError(f"edit {one.id} has no such version {one.version}: take id and version out, to add it anew")
+    if base is None or said.isdisjoint(
+        {base.subject, base.query, base.target_new}
+    ):  # that of another store
+        raise StoreError(
+            f"edit {one.id} has no such version {one.version}: take id and version out, to add it anew"
+        )
     now, file, last = log.decided_version(known).record, _said(one.record), known[-1].record
-    waiting = last.status in (Status.PROPOSED, Status.REJECTED) and effect(last) == effect(one.record)
+    waiting = last.status in (Status.PROPOSED, Status.REJECTED) and effect(last) == effect(
+        one.record
+    )
     if file in (_said(base), _said(now)) or waiting:
         return ()
     if _said(now) != _said(base):
         what = f"edit {one.id} has changed in the store, too, since version {one.version}"
-        raise StoreError(f"{what}: put the file right, with the latest version (drike edits show {one.id})")
+        raise StoreError(
+            f"{what}: put the file right, with the latest version (drike edits show {one.id})"
+        )
     fields = {name: value for name, value in vars(file).items() if name not in MADE}
     return moves.change(store, one.id, fields, author=author, reason=why)
 
@@ -351,7 +476,9 @@ def _given(path: Path) -> _Given:
             raise ValueError("id and version are no numbers")
         return _Given(path, id, version, records.checked(records.record_of(values)))
     except (ValueError, RecordError, OSError) as problem:
-        raise DataError(f"{path} is no edit ({problem}): correct it, or take it out of the folder") from None
+        raise DataError(
+            f"{path} is no edit ({problem}): correct it, or take it out of the folder"
+        ) from None
 
 
 def _write(folder: Path, edit: EditVersion, file: _Given | None, *, waits: bool) -> Iterator[str]:
@@ -359,9 +486,17 @@ def _write(folder: Path, edit: EditVersion, file: _Given | None, *, waits: bool)
     if waits and file is not None and file.id is not None:
         return
     values: dict[str, object] = json.loads(records.to_json(_said(edit.record)))
-    text = json.dumps(values | {"id": edit.id, "version": edit.version}, ensure_ascii=False, indent=2, sort_keys=True)
+    text = json.dumps(
+        values | {"id": edit.id, "version": edit.version},
+        ensure_ascii=False,
+        indent=2,
+        sort_keys=True,
+    )
     slug = "-".join(words(edit.record.subject))[:60].strip("-") or "edit"
-    names = (folder / f"{edit.id:05}-{slug}{more}.json" for more in chain([""], (f"-{i}" for i in count(2))))
+    names = (
+        folder / f"{edit.id:05}-{slug}{more}.json"
+        for more in chain([""], (f"-{i}" for i in count(2)))
+    )
     free = next(path for path in names if not path.exists() or (file and path == file.path))
     path = free if file is None or file.id is None else file.path
     if not path.exists() or path.read_text("utf-8") != f"{text}\n":

@@ -13,9 +13,10 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.stores import log, records
+from drike.edits import record as records
+from drike.edits.record import MissingStoreError, StoreError, UnavailableError
+from drike.stores import log
 from drike.stores.log import EditStore
-from drike.stores.records import MissingStoreError, StoreError, UnavailableError
 
 _MIGRATIONS = [step.encode() for step in log.migrations("postgres.sql")]
 _SUM_OF_CLAIMS: LiteralString = """SELECT coalesce(
@@ -33,7 +34,11 @@ _SETTINGS = {"application_name": "drike", "connect_timeout": _TIMEOUT, "keepaliv
 _RIGHTS = "does not allow this ({}): connect as a user with that right, to the primary server"
 _UNKNOWN = "cannot be used ({}): look into the server's log"
 _REMEDIES: records.Remedies = (  # by how codes of errors begin
-    (("55P03", "23505", "40P01"), UnavailableError, records.BUSY),  # no lock is free, or another made a change
+    (
+        ("55P03", "23505", "40P01"),
+        UnavailableError,
+        records.BUSY,
+    ),  # no lock is free, or another made a change
     (("42501", "25006"), StoreError, _RIGHTS),
     ("53", UnavailableError, records.FULL.format("{}", "server")),
     ("3F000", StoreError, "cannot hold a store ({}): create the schema that search_path names"),
@@ -91,16 +96,26 @@ class PostgresStore(EditStore):
     _writing = False
     _claim_of = staticmethod(log.claim_hash)
 
-    def __init__(self, address: str, *, schema: str | None = None, create: bool = True, wait: float = 10.0) -> None:
+    def __init__(
+        self, address: str, *, schema: str | None = None, create: bool = True, wait: float = 10.0
+    ) -> None:
         try:
             params = conninfo_to_dict(address)
             timeout_from_conninfo(params)
         except psycopg.Error:  # its message may show the password
             form = "postgresql://USER@HOST:PORT/DATABASE, special characters as %40 and the like"
             raise StoreError(f"the address of the store cannot be read: write {form}") from None
-        place = "".join(f"{before}{params[key]}" for before, key in (("", "host"), (":", "port")) if params.get(key))
+        place = "".join(
+            f"{before}{params[key]}"
+            for before, key in (("", "host"), (":", "port"))
+            if params.get(key)
+        )
         self.name = f"postgresql://{place}/{params.get('dbname', '')}"
-        self._settings: dict[str, Any] = {**_SETTINGS, "connect_timeout": min(_TIMEOUT, max(2, round(wait))), **params}
+        self._settings: dict[str, Any] = {
+            **_SETTINGS,
+            "connect_timeout": min(_TIMEOUT, max(2, round(wait))),
+            **params,
+        }
         self._schema, self._wait = schema, wait
         self._lock, self._listening = threading.RLock(), threading.Lock()
         self._closed = self._prepared = False
@@ -144,7 +159,9 @@ class PostgresStore(EditStore):
                         raise
                     time.sleep(min(left, _POLL / 2))
 
-    def _run(self, query: LiteralString | sql.Composed, values: Sequence[object] = ()) -> psycopg.Cursor[TupleRow]:
+    def _run(
+        self, query: LiteralString | sql.Composed, values: Sequence[object] = ()
+    ) -> psycopg.Cursor[TupleRow]:
         """Run a statement; outside a transaction, on a new connection if the old one was lost."""
         if not self._writing:
             try:
@@ -166,11 +183,15 @@ class PostgresStore(EditStore):
 
     @contextmanager
     def _committed(self) -> Iterator[None]:
-        self._run("BEGIN ISOLATION LEVEL READ COMMITTED")  # what is read after the lock was taken, is up to date
+        self._run(
+            "BEGIN ISOLATION LEVEL READ COMMITTED"
+        )  # what is read after the lock was taken, is up to date
         self._writing = True
         try:
             with self._explained():
-                self._run(_LOCK)  # numbers of changes are unique, should another program write without it
+                self._run(
+                    _LOCK
+                )  # numbers of changes are unique, should another program write without it
                 [[mark]] = self._run("SELECT pg_current_xact_id()::text")
                 if self._prepared:
                     self._version()
@@ -215,21 +236,33 @@ class PostgresStore(EditStore):
         """Make the tables in a new database, or bring them to this version; refuse those of a later one."""
         with self._explained():
             if (encoding := self._connection.info.parameter_status("server_encoding")) != "UTF8":
-                raise StoreError(f"{self.name} is encoded in {encoding}: create the database with --encoding=UTF8")
+                raise StoreError(
+                    f"{self.name} is encoded in {encoding}: create the database with --encoding=UTF8"
+                )
             version = self._version()
             if not version and not create:
                 raise MissingStoreError(self.name)
             if version < len(_MIGRATIONS):
                 with self.transaction():
                     if self._schema:
-                        self._run(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema)))
-                    for step in _MIGRATIONS[self._version() :]:  # another process may have made the tables meanwhile
+                        self._run(
+                            sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(
+                                sql.Identifier(self._schema)
+                            )
+                        )
+                    for step in _MIGRATIONS[
+                        self._version() :
+                    ]:  # another process may have made the tables meanwhile
                         self._connection.execute(step)
-                    self._connection.execute("UPDATE drike_schema SET version = %s", [len(_MIGRATIONS)])
+                    self._connection.execute(
+                        "UPDATE drike_schema SET version = %s", [len(_MIGRATIONS)]
+                    )
 
     def _version(self) -> int:
         [[table]] = self._run("SELECT to_regclass('drike_schema')::text")
-        [version] = self._run("SELECT version FROM drike_schema").fetchone() or [0] if table else [0]
+        [version] = (
+            self._run("SELECT version FROM drike_schema").fetchone() or [0] if table else [0]
+        )
         if version > len(_MIGRATIONS):
             raise StoreError(f"{self.name} was written by a newer drike: update drike to use it")
         return version
@@ -241,7 +274,10 @@ class PostgresStore(EditStore):
         except psycopg.Error as problem:
             code = problem.sqlstate or ""
             lines = str(problem).splitlines() or [type(problem).__name__]
-            why = problem.diag.message_primary or lines[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
+            why = (
+                problem.diag.message_primary
+                or lines[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
+            )
             if code and not code.startswith(("08", "57P", "25P03")):
                 raise records.explained(self.name, code, why, _REMEDIES) from problem
             if self._writing:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from drike.stores import log, records
+from drike.edits import record as records
+from drike.edits.record import MissingStoreError, StoreError, UnavailableError, damaged
+from drike.stores import log
 from drike.stores.log import EditStore
-from drike.stores.records import MissingStoreError, StoreError, UnavailableError, damaged
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
@@ -48,7 +49,10 @@ class SqliteStore(EditStore):
 
     def wait(self, after: int, timeout: float) -> bool:
         """As in `EditStore`."""
-        query, end = "SELECT 1 FROM drike_changes WHERE number > %s LIMIT 1", time.monotonic() + timeout
+        query, end = (
+            "SELECT 1 FROM drike_changes WHERE number > %s LIMIT 1",
+            time.monotonic() + timeout,
+        )
         while not (found := self._rows(query, [after])) and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, _PAUSE))
         return bool(found)
@@ -71,7 +75,9 @@ class SqliteStore(EditStore):
     def _open(self, create: bool) -> None:
         with self._explained():
             current = self._at_path()
-            file = sqlite3.connect(self._path, timeout=self._wait, isolation_level=None, check_same_thread=False)
+            file = sqlite3.connect(
+                self._path, timeout=self._wait, isolation_level=None, check_same_thread=False
+            )
             try:
                 self._prepare(file, create)
                 self._check_end(file.execute(_own(log.END)).fetchone())
@@ -85,15 +91,21 @@ class SqliteStore(EditStore):
     def _prepare(self, file: sqlite3.Connection, create: bool) -> None:
         """Make the tables in a new file; refuse a file that is no store of this version."""
         file.execute("PRAGMA synchronous = EXTRA")  # a change that returned survives a power cut
-        file.execute("PRAGMA cache_spill = OFF")  # readers need not wait for a large transaction until it commits
+        file.execute(
+            "PRAGMA cache_spill = OFF"
+        )  # readers need not wait for a large transaction until it commits
         if _header(file) != (_APPLICATION, len(_MIGRATIONS)):
             file.execute("BEGIN IMMEDIATE")  # another process may have made the tables meanwhile
             application, version = _header(file)
             [[tables]] = file.execute("SELECT count(*) FROM sqlite_master")
             if application != _APPLICATION and (version or tables):
-                raise StoreError(f"{self.name} is a database of another program: give another --store")
+                raise StoreError(
+                    f"{self.name} is a database of another program: give another --store"
+                )
             if version > len(_MIGRATIONS):
-                raise StoreError(f"{self.name} was written by a newer drike: update drike to use it")
+                raise StoreError(
+                    f"{self.name} was written by a newer drike: update drike to use it"
+                )
             if not (tables or create):
                 raise damaged(self.name, "it is empty")
             for statement in (statement for step in _MIGRATIONS[version:] for statement in step):
@@ -101,7 +113,9 @@ class SqliteStore(EditStore):
             file.execute(f"PRAGMA application_id = {_APPLICATION}")
             file.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
             file.execute("COMMIT")
-        file.execute("PRAGMA journal_mode = DELETE")  # SQLite before 3.51.3 can corrupt a file with a write-ahead log
+        file.execute(
+            "PRAGMA journal_mode = DELETE"
+        )  # SQLite before 3.51.3 can corrupt a file with a write-ahead log
 
     def _at_path(self) -> tuple[object, object]:
         """Which file is at the path, and when it was written; None, None if there is none."""
@@ -113,7 +127,9 @@ class SqliteStore(EditStore):
     def _require_current(self) -> None:
         which, self._written = self._at_path()
         if which is None or which != self._opened:
-            raise StoreError(f"{self.name} was replaced during a change, which may be lost: look, and try again")
+            raise StoreError(
+                f"{self.name} was replaced during a change, which may be lost: look, and try again"
+            )
 
     @property
     def _writing(self) -> bool:
@@ -132,7 +148,11 @@ class SqliteStore(EditStore):
         [[version]] = self._file.execute("PRAGMA data_version")
         # A file that was overwritten may look to SQLite like the one whose pages it has in memory.
         overwritten = written != self._written and version == self._version
-        if which != self._opened or overwritten or _header(self._file) != (_APPLICATION, len(_MIGRATIONS)):
+        if (
+            which != self._opened
+            or overwritten
+            or _header(self._file) != (_APPLICATION, len(_MIGRATIONS))
+        ):
             old = self._file
             self._open(create=False)
             old.close()
@@ -158,5 +178,7 @@ def _own(query: str) -> str:
 
 
 def _header(file: sqlite3.Connection) -> tuple[int, int]:
-    [[application]], [[version]] = map(file.execute, ("PRAGMA application_id", "PRAGMA user_version"))
+    [[application]], [[version]] = map(
+        file.execute, ("PRAGMA application_id", "PRAGMA user_version")
+    )
     return application, version

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from drike.stated import Stated
+from drike.answers.statements import Stated
+from drike.edits.record import StoreError, damaged
 from drike.stores.log import EditStore
-from drike.stores.records import StoreError, damaged
 from drike.support.records import parse, read
 
 _KEPT = 50  # runs
@@ -61,7 +61,9 @@ class Verification:
     questions: tuple[VerifiedQuestion, ...]
 
 
-Change = tuple[VerifiedQuestion, VerifiedQuestion]  # a question whose answer held in one of two runs, as in both
+Change = tuple[
+    VerifiedQuestion, VerifiedQuestion
+]  # a question whose answer held in one of two runs, as in both
 
 
 def last_number(store: EditStore) -> int:
@@ -75,7 +77,9 @@ def save(store: EditStore, run: Verification) -> int:
         number = last_number(store) + 1
         if number == 1:
             store._run(_TABLE)
-        store._insert("drike_verifications", [(number, json.dumps(asdict(run), ensure_ascii=False))])
+        store._insert(
+            "drike_verifications", [(number, json.dumps(asdict(run), ensure_ascii=False))]
+        )
         store._run("DELETE FROM drike_verifications WHERE number <= %s", [number - _KEPT])
         store.save_setting(_COUNT, str(number))
     return number
@@ -86,7 +90,9 @@ def saved(store: EditStore, number: int) -> Verification:
     query = "SELECT verification FROM drike_verifications WHERE number = %s"
     rows = store._rows(query, [number]) if 0 < number <= last_number(store) else []
     if not rows:
-        raise StoreError(f"{store.name} keeps no verification {number}: run drike edits verify (the last {_KEPT} stay)")
+        raise StoreError(
+            f"{store.name} keeps no verification {number}: run drike edits verify (the last {_KEPT} stay)"
+        )
     try:
         return read(Verification, parse(rows[0][0]))
     except ValueError as problem:
@@ -96,8 +102,14 @@ def saved(store: EditStore, number: int) -> Verification:
 def compare(before: Verification, after: Verification) -> tuple[list[Change], list[Change]]:
     """What broke between two runs, and what was mended, of the questions that both asked."""
     earlier, later = _by_question(before), _by_question(after)
-    changed = [(earlier[key], now) for key, now in later.items() if key in earlier and earlier[key].holds != now.holds]
-    return [pair for pair in changed if not pair[1].holds], [pair for pair in changed if pair[1].holds]
+    changed = [
+        (earlier[key], now)
+        for key, now in later.items()
+        if key in earlier and earlier[key].holds != now.holds
+    ]
+    return [pair for pair in changed if not pair[1].holds], [
+        pair for pair in changed if pair[1].holds
+    ]
 
 
 def _by_question(run: Verification) -> Mapping[tuple[int, QuestionKind, str], VerifiedQuestion]:
@@ -105,5 +117,11 @@ def _by_question(run: Verification) -> Mapping[tuple[int, QuestionKind, str], Ve
     by_question = defaultdict(list)
     for answer in run.questions:
         by_question[answer.edit, answer.kind, answer.question].append(answer)
-    halves = {key: 2 * sum(answer.holds for answer in answers) > len(answers) for key, answers in by_question.items()}
-    return {key: next(a for a in answers if a.holds is halves[key]) for key, answers in by_question.items()}
+    halves = {
+        key: 2 * sum(answer.holds for answer in answers) > len(answers)
+        for key, answers in by_question.items()
+    }
+    return {
+        key: next(a for a in answers if a.holds is halves[key])
+        for key, answers in by_question.items()
+    }

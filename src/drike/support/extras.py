@@ -11,7 +11,16 @@ EXTRAS = {  # with the packages that each brings
     "local": ("torch", "transformers", "sentence_transformers", "safetensors", "huggingface_hub", "jinja2"),
     "postgres": ("psycopg",), "ray": ("ray",),
 }  # fmt: skip
-_OF_RESULTS = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
+_OF_RESULTS = (
+    "drike",
+    "torch",
+    "transformers",
+    "openai",
+    "sentence-transformers",
+    "safetensors",
+    "numpy",
+    "ray",
+)
 
 
 def installed(extra: str) -> bool:
@@ -46,4 +55,6 @@ def missing_extra(problem: ModuleNotFoundError) -> str:
 def ending_signals() -> tuple[int, ...]:
     """SIGTERM, and where there is one SIGHUP, which a closed terminal sends; not if it is ignored, as under nohup."""
     hangup: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
-    return signal.SIGTERM, *(number for number in hangup if signal.getsignal(number) is not signal.SIG_IGN)
+    return signal.SIGTERM, *(
+        number for number in hangup if signal.getsignal(number) is not signal.SIG_IGN
+    )

@@ -64,12 +64,19 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
 def with_checksum(record: Mapping[str, object]) -> dict[str, object]:
     """A JSON object with the sha256 of all else in it, so that a damaged letter or digit is noticed."""
     rest = {name: value for name, value in record.items() if name != _CHECKSUM}
-    return {**rest, _CHECKSUM: hashlib.sha256(json.dumps(rest, sort_keys=True, default=str).encode()).hexdigest()}
+    return {
+        **rest,
+        _CHECKSUM: hashlib.sha256(
+            json.dumps(rest, sort_keys=True, default=str).encode()
+        ).hexdigest(),
+    }
 
 
 def checksum_ok(record: Mapping[str, object], *, needed: bool = False) -> bool:
     """Whether an object matches its checksum; one without a checksum passes unless `needed`."""
-    return record[_CHECKSUM] == with_checksum(record)[_CHECKSUM] if _CHECKSUM in record else not needed
+    return (
+        record[_CHECKSUM] == with_checksum(record)[_CHECKSUM] if _CHECKSUM in record else not needed
+    )
 
 
 class KeyValueFile:
@@ -91,7 +98,9 @@ class KeyValueFile:
         if not (keys and self.path.is_file()):
             return {}
         query = "SELECT key, value FROM entries WHERE key IN (SELECT value FROM json_each(?))"
-        rows = self._use(lambda file: file.execute(query, [json.dumps(list(keys))]).fetchall()) or []
+        rows = (
+            self._use(lambda file: file.execute(query, [json.dumps(list(keys))]).fetchall()) or []
+        )
         whole = [(key, value) for key, value in rows if isinstance(value, bytes)]
         return {key: value[_BYTES:] for key, value in whole if value == _sealed(value[_BYTES:])}
 
@@ -130,11 +139,15 @@ class KeyValueFile:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             if not self.path.is_symlink():  # whose target has its owner's mode
                 self.path.chmod(0o600)  # SQLite gives its journal the same
-            file = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)  # the lock admits one
+            file = sqlite3.connect(
+                self.path, timeout=_BUSY_SECONDS, check_same_thread=False
+            )  # the lock admits one
             try:
                 # On purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
                 file.execute("PRAGMA journal_mode = DELETE")
-                file.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID")
+                file.execute(
+                    "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID"
+                )
                 file.commit()
             except sqlite3.Error:
                 file.close()

@@ -30,7 +30,10 @@ def like(name: str) -> str:
     """A hint at the most similar model in the local cache, or folder beside `name`; "" without one."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    known = [folder.name.removeprefix("models--").replace("--", "/") for folder in Path(HF_HUB_CACHE).glob("models--*")]
+    known = [
+        folder.name.removeprefix("models--").replace("--", "/")
+        for folder in Path(HF_HUB_CACHE).glob("models--*")
+    ]
     with suppress(OSError, ValueError):  # of names that no path can have
         known += [str(path) for path in Path(name).parent.iterdir() if path.is_dir()]
     near = get_close_matches(str(Path(name)), known, n=1, cutoff=0.8)

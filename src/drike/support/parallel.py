@@ -59,7 +59,9 @@ def current_group() -> TaskGroup:
     return _group.get() or TaskGroup()
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int) -> Generator[Result]:
+def in_order(
+    work: Callable[[Item], Result], items: Iterable[Item], at_once: int
+) -> Generator[Result]:
     """Yield `work(item)` for every item, in order, computed on `at_once` threads; with one, lazily in the caller's.
 
     An error of `work` is raised in place of its result, once what runs has ended; no more tasks are started. If the

@@ -13,7 +13,10 @@ Record = TypeVar("Record")
 Reader = Callable[[Any], Any]
 
 ADDED = {"added": True}  # metadata of a field with a default that records of earlier versions lack
-_NUMBERS = {int: ((int,), 0, 2**63 - 1), float: ((float, int), -1e100, 1e100)}  # sums and squares are finite
+_NUMBERS = {
+    int: ((int,), 0, 2**63 - 1),
+    float: ((float, int), -1e100, 1e100),
+}  # sums and squares are finite
 
 
 def parse(text: str | bytes) -> Any:
@@ -70,15 +73,21 @@ def _reader(hint: Any) -> Reader:
         [inner] = [_reader(part) for part in parts if part is not NoneType]
         reader = lambda value: None if value is None else inner(value)  # noqa: E731
     elif origin is Literal:
-        reader = lambda value: value if value in parts else _refuse(value, " or ".join(map(str, parts)))  # noqa: E731
+        reader = lambda value: (  # noqa: E731
+            value if value in parts else _refuse(value, " or ".join(map(str, parts)))
+        )
     elif origin is tuple:
-        reader = _tuple_reader([_reader(part) for part in parts if part is not ...], any_length=parts[-1] is ...)
+        reader = _tuple_reader(
+            [_reader(part) for part in parts if part is not ...], any_length=parts[-1] is ...
+        )
     elif origin is list:
         reader = lambda value: list(_tuple_reader([_reader(parts[0])], any_length=True)(value))  # noqa: E731
     elif origin is Mapping:
         of = _reader(parts[1])
         reader = lambda value: (  # noqa: E731
-            _each(value, dict.fromkeys(value, of)) if type(value) is dict else _refuse(value, "an object")
+            _each(value, dict.fromkeys(value, of))
+            if type(value) is dict
+            else _refuse(value, "an object")
         )
     else:
         reader = _record_reader(hint) if is_dataclass(hint) else hint  # an Enum
@@ -90,7 +99,9 @@ def _number_reader(kind: type[int | float]) -> Reader:
 
     def read_number(value: Any) -> Any:
         if type(value) not in kinds or not minimum <= value <= maximum:  # nan is in no range
-            _refuse(value, f"a {'whole ' if kind is int else ''}number from {minimum:g} to {maximum:g}")
+            _refuse(
+                value, f"a {'whole ' if kind is int else ''}number from {minimum:g} to {maximum:g}"
+            )
         return value
 
     return read_number
@@ -108,7 +119,11 @@ def _tuple_reader(readers: list[Reader], *, any_length: bool) -> Reader:
     def read_tuple(value: Any) -> tuple[Any, ...]:
         if type(value) is not list or not (any_length or len(value) == len(readers)):
             _refuse(value, "a list" if any_length else f"a list of {len(readers)}")
-        return tuple(map(readers[0], value)) if any_length else tuple(r(v) for r, v in zip(readers, value, strict=True))
+        return (
+            tuple(map(readers[0], value))
+            if any_length
+            else tuple(r(v) for r, v in zip(readers, value, strict=True))
+        )
 
     return read_tuple
 
@@ -117,14 +132,22 @@ def _record_reader(kind: Any) -> Reader:
     hints = get_type_hints(kind)
     readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
     needed = (field for field in fields(kind) if not field.metadata.get("added"))
-    required = {field.name for field in needed if field.default is MISSING or not getattr(kind, "sparse", False)}
+    required = {
+        field.name
+        for field in needed
+        if field.default is MISSING or not getattr(kind, "sparse", False)
+    }
 
     def read_record(value: Any) -> Any:
         if type(value) is not dict:
             _refuse(value, "an object")
         missing, unknown = required - value.keys(), value.keys() - readers.keys()
         if missing or unknown:
-            raise ValueError(f"it lacks {min(missing)}" if missing else f"it has an unknown field {min(unknown)!r:.40}")
+            raise ValueError(
+                f"it lacks {min(missing)}"
+                if missing
+                else f"it has an unknown field {min(unknown)!r:.40}"
+            )
         return kind(**_each(value, readers))
 
     return read_record

@@ -40,8 +40,15 @@ class Estimate:
         if not whole:
             return cls(None)
         share, spread = part / whole, Z95**2 / whole
-        middle, half = share + spread / 2, Z95 * (share * (1 - share) / whole + spread / (4 * whole)) ** 0.5
-        return cls(share, max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread)))
+        middle, half = (
+            share + spread / 2,
+            Z95 * (share * (1 - share) / whole + spread / (4 * whole)) ** 0.5,
+        )
+        return cls(
+            share,
+            max(0.0, (middle - half) / (1 + spread)),
+            min(1.0, (middle + half) / (1 + spread)),
+        )
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,10 @@ def parts(cell: Cell, *, signed: bool = False, comma: str = ",") -> tuple[str, s
         return f"{value}*" if cell.significant else value, small
     if cell.value is None or cell.low is None or cell.high is None:
         return NOT_MEASURED, ""
-    ends = (f"{end:.2f}".replace("0.", ".", 1) if abs(end) < 1 else f"{end:.2f}" for end in (cell.low, cell.high))
+    ends = (
+        f"{end:.2f}".replace("0.", ".", 1) if abs(end) < 1 else f"{end:.2f}"
+        for end in (cell.low, cell.high)
+    )
     return f"{cell.value:{'+' if signed else ''}.3f}", f"[{comma.join(ends)}]"  # columns are narrow
 
 
@@ -114,7 +124,9 @@ class Table:
     notes: tuple[str, ...] = ()
     wide: bool = False
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
         """For `rich.print` and the command line: intervals and notes on a second line of their cell.
 
         In a table that is too wide, the ends of an interval and the words of a heading have lines of their own, too;
@@ -135,7 +147,12 @@ class Table:
             drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, padding, 0, 0))
             for i, (heading, *_) in enumerate(page):
                 numeric = i > 0 and not self.wide
-                drawn.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+                drawn.add_column(
+                    heading,
+                    justify="right" if numeric else "left",
+                    no_wrap=numeric,
+                    overflow="fold",
+                )
             for row in list(zip(*page, strict=True))[1:]:
                 drawn.add_row(*map(Text, row))
             yield drawn
@@ -173,7 +190,10 @@ def _widths(columns: Iterable[Sequence[str]], padding: int) -> list[int]:
     """The width of each column with the space before it, if no word of a name and no line of a number is broken."""
     from rich.cells import cell_len
 
-    unbroken = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
+    unbroken = (
+        " ".join(cells).split() if i == 0 else "\n".join(cells).split("\n")
+        for i, cells in enumerate(columns)
+    )
     widths = [max(map(cell_len, texts), default=0) for texts in unbroken]
     return [width + (1 + padding) * (i > 0) for i, width in enumerate(widths)]
 

@@ -12,8 +12,12 @@ from typing import NamedTuple
 EDITABLE = 459
 
 _HERE = Path(__file__).parent
-ROWS = _HERE / "rows.json"  # the benchmark, in CounterFact's published form; the first EDITABLE rows are its edits
-MODEL = _HERE / "model"  # the folder of the embedded model, for `AutoModelForCausalLM.from_pretrained`
+ROWS = (
+    _HERE / "rows.json"
+)  # the benchmark, in CounterFact's published form; the first EDITABLE rows are its edits
+MODEL = (
+    _HERE / "model"
+)  # the folder of the embedded model, for `AutoModelForCausalLM.from_pretrained`
 
 
 class Fact(NamedTuple):
@@ -31,10 +35,14 @@ def facts() -> tuple[Fact, ...]:
 
 
 def _rows(name: str) -> list[list[str]]:
-    return [line.split("\t") for line in (_HERE / name).read_text(encoding="utf-8").splitlines()[1:]]
+    return [
+        line.split("\t") for line in (_HERE / name).read_text(encoding="utf-8").splitlines()[1:]
+    ]
 
 
 # Six wordings of each relation, each ending right before the object. T0 to T3 word edits and neighbourhood prompts, T4
 # and T5 the two paraphrases. The sentences are our own; the relation ids are Wikidata's, as in CounterFact.
 TEMPLATES = {relation: tuple(wordings) for relation, _, _, *wordings in _rows("templates.tsv")}
-KINDS = {relation: kind for relation, _, kind, *_ in _rows("templates.tsv")}  # of what a relation can be asked
+KINDS = {
+    relation: kind for relation, _, kind, *_ in _rows("templates.tsv")
+}  # of what a relation can be asked

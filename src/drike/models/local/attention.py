@@ -20,7 +20,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
@@ -64,7 +69,9 @@ class TokenTree:
             open_runs.append(len(runs) - 1)
         return runs
 
-    def mask(self, *, window: int | None = None, chunk: int | None = None, first: int = 0) -> NDArray[np.bool_]:
+    def mask(
+        self, *, window: int | None = None, chunk: int | None = None, first: int = 0
+    ) -> NDArray[np.bool_]:
         """Where rows from `first` on attend [N - first, N]: to `window` tokens with their own, within a `chunk`."""
         index = np.arange(len(self))
         rows, depth = index[first:, None], self.depth[first:, None]
@@ -88,7 +95,9 @@ def build_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
     for i in _depth_first(tokens):
         sequence = tokens[i]
         common = shared_prefix(previous, sequence)
-        if common == len(sequence):  # a prefix of its predecessor: no new tokens, and no subtree ends here
+        if common == len(
+            sequence
+        ):  # a prefix of its predecessor: no new tokens, and no subtree ends here
             paths[i] = path[:common]
             continue
         end[path[common:]] = size  # these subtrees of the last path are complete
@@ -97,7 +106,11 @@ def build_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
         path = np.concatenate([path[:common], np.arange(size, size + len(sequence) - common)])
         size, previous, paths[i] = size + len(sequence) - common, sequence, path
     end[path] = size
-    ids, depth, trunk = np.concatenate(runs), np.concatenate(depths), len(runs[0])  # the deepest branch comes first
+    ids, depth, trunk = (
+        np.concatenate(runs),
+        np.concatenate(depths),
+        len(runs[0]),
+    )  # the deepest branch comes first
     return TokenTree(ids, depth, end[:size], tuple(paths[i] for i in range(len(tokens))), trunk)
 
 
@@ -172,19 +185,25 @@ class Plan:
 def plan(model: PreTrainedModel) -> Plan:
     """The fastest strategy that is exact for the model, by its config."""
     config = model.config.get_text_config()
-    if getattr(config, "is_encoder_decoder", False) or getattr(config, "use_bidirectional_attention", False):
+    if getattr(config, "is_encoder_decoder", False) or getattr(
+        config, "use_bidirectional_attention", False
+    ):
         return Plan("naive", "attention is not causal throughout")
     if config.model_type in _NO_CONTINUATION:
         return Plan("naive", "layers carry a state that cannot be continued")
     if obstacle := _obstacle(model, config):
         return Plan("fork", obstacle)
-    kind = {_SPLIT: "sdpa, causal kernel on the trunk"}.get(config._attn_implementation, config._attn_implementation)
+    kind = {_SPLIT: "sdpa, causal kernel on the trunk"}.get(
+        config._attn_implementation, config._attn_implementation
+    )
     return Plan("tree", f"attention ({kind}) follows the given mask and position_ids")
 
 
 def _obstacle(model: PreTrainedModel, config: PreTrainedConfig) -> str | None:
     """Why a packed tree would be wrong for a causal model; None if no reason is known."""
-    own_mask = any(buffer.ndim == 4 and buffer.shape[-1] == buffer.shape[-2] > 1 for buffer in model.buffers())
+    own_mask = any(
+        buffer.ndim == 4 and buffer.shape[-1] == buffer.shape[-2] > 1 for buffer in model.buffers()
+    )
     local = "local" in (getattr(config, "attention_layers", None) or ())
     obstacles = {
         "layers carry a state along the text": _carries_state(model),
@@ -213,7 +232,10 @@ def context_window(config: PreTrainedConfig) -> int | None:
     config = config.get_text_config()
     if keeps_length(config):
         return None
-    limits = (getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len"))
+    limits = (
+        getattr(config, name, None)
+        for name in ("max_position_embeddings", "n_positions", "max_seq_len")
+    )
     return next((limit for limit in limits if isinstance(limit, int) and limit > 0), None)
 
 
@@ -235,14 +257,20 @@ def one_encoding(config: PreTrainedConfig) -> bool:
 
 def takes_positions(model: PreTrainedModel) -> bool:
     """Whether a model accepts `position_ids`."""
-    return all("position_ids" in inspect.signature(part.forward).parameters for part in (model, model.base_model))
+    return all(
+        "position_ids" in inspect.signature(part.forward).parameters
+        for part in (model, model.base_model)
+    )
 
 
 def forget_length(model: PreTrainedModel) -> None:
     """Reset the state that long texts leave in a model with dynamic rope, by reading a text of one token."""
     if keeps_length(model.config):
         with torch.inference_mode():
-            model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)
+            model(
+                input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device),
+                use_cache=False,
+            )
 
 
 def use_given_masks(model: PreTrainedModel) -> None:
@@ -253,14 +281,23 @@ def use_given_masks(model: PreTrainedModel) -> None:
             model.set_attn_implementation("sdpa")
         except ValueError:
             model.set_attn_implementation("eager")
-    if config._attn_implementation == "sdpa" and model._supports_attention_backend and not _obstacle(model, config):
+    if (
+        config._attn_implementation == "sdpa"
+        and model._supports_attention_backend
+        and not _obstacle(model, config)
+    ):
         AttentionInterface.register(_SPLIT, _split_attention)
         AttentionMaskInterface.register(_SPLIT, sdpa_mask)
         model.set_attn_implementation(_SPLIT)
 
 
 def _split_attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
 ) -> tuple[Tensor, None]:
     """Call sdpa; a mask with fewer rows than queries applies to the last queries, and those before are causal."""
     trunk = 0 if attention_mask is None else query.shape[2] - attention_mask.shape[-2]
@@ -268,7 +305,9 @@ def _split_attention(
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     q, k, v = (states[:, :, :trunk] for states in (query, key, value))
     causal, _ = sdpa_attention_forward(module, q, k, v, None, **options | {"is_causal": True})
-    masked, _ = sdpa_attention_forward(module, query[:, :, trunk:], key, value, attention_mask, **options)
+    masked, _ = sdpa_attention_forward(
+        module, query[:, :, trunk:], key, value, attention_mask, **options
+    )
     return torch.cat([causal, masked], dim=1), None
 
 
@@ -281,23 +320,34 @@ def tree_inputs(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> dict
     """
     ids = torch.from_numpy(tree.ids[first:])[None].to(model.device)
     if tree.trunk == len(tree) and not first:
-        return {"input_ids": ids}  # a single path: the model's own causal attention is exact and fast
+        return {
+            "input_ids": ids
+        }  # a single path: the model's own causal attention is exact and fast
     depth = torch.from_numpy(tree.depth[first:])[None].to(model.device)
     config = model.config.get_text_config()
     types = sorted(set(getattr(config, "layer_types", None) or ()))
     masks = {}
     for kind in types or [""]:
-        masks[kind] = seen = torch.from_numpy(_seen(config, kind, tree, first)).to(model.device)[None, None]
+        masks[kind] = seen = torch.from_numpy(_seen(config, kind, tree, first)).to(model.device)[
+            None, None
+        ]
         if config._attn_implementation == "eager":
-            masks[kind] = torch.zeros_like(seen, dtype=model.dtype).masked_fill_(~seen, torch.finfo(model.dtype).min)
+            masks[kind] = torch.zeros_like(seen, dtype=model.dtype).masked_fill_(
+                ~seen, torch.finfo(model.dtype).min
+            )
     # Only models with several layer types accept a dict; all accept a single mask.
     attention = masks if len(types) > 1 else next(iter(masks.values()))
     return {"input_ids": ids, "position_ids": depth, "attention_mask": attention}
 
 
-def _seen(config: PreTrainedConfig, layer_type: str, tree: TokenTree, first: int) -> NDArray[np.bool_]:
+def _seen(
+    config: PreTrainedConfig, layer_type: str, tree: TokenTree, first: int
+) -> NDArray[np.bool_]:
     """The tree's mask in layers of this type; "" stands for all layers of a model without named types."""
-    window, chunk = getattr(config, "sliding_window", None), getattr(config, "attention_chunk_size", None)
+    window, chunk = (
+        getattr(config, "sliding_window", None),
+        getattr(config, "attention_chunk_size", None),
+    )
     slides = layer_type == "sliding_attention" or (not layer_type and window is not None)
     window = window if slides else None
     chunk = None if slides or layer_type == "full_attention" else chunk
@@ -312,14 +362,21 @@ def _carries_state(model: PreTrainedModel) -> bool:
 
 
 def _uses_alibi(config: PreTrainedConfig) -> bool:
-    return any(getattr(part, "alibi", False) for part in (config, getattr(config, "attn_config", None)))
+    return any(
+        getattr(part, "alibi", False) for part in (config, getattr(config, "attn_config", None))
+    )
 
 
 def _rope_kinds(config: PreTrainedConfig) -> set[str]:
-    return {rope.get("rope_type") or rope.get("type") or "default" for rope in _ropes(config.get_text_config())}
+    return {
+        rope.get("rope_type") or rope.get("type") or "default"
+        for rope in _ropes(config.get_text_config())
+    }
 
 
 def _ropes(config: PreTrainedConfig) -> list[dict[str, Any]]:
     """Rope settings of a config, one dict per layer type."""
-    settings = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    settings = (
+        getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    )
     return [value for value in settings.values() if isinstance(value, dict)] or [settings]

@@ -22,17 +22,32 @@ from transformers import DynamicCache, PreTrainedModel
 
 from drike.errors import ModelError
 from drike.models.local import attention
-from drike.models.local.attention import STRATEGIES, Ids, Plan, Strategy, TokenTree, build_tree, encoding_of, packs
+from drike.models.local.attention import (
+    STRATEGIES,
+    Ids,
+    Plan,
+    Strategy,
+    TokenTree,
+    build_tree,
+    encoding_of,
+    packs,
+)
 from drike.models.local.tokens import Encoded, Tokens
 from drike.models.protocols import Usage
 
-_CACHES = ("past_key_values", "cache_params", "state")  # models' names for the state they continue from
+_CACHES = (
+    "past_key_values",
+    "cache_params",
+    "state",
+)  # models' names for the state they continue from
 _UNRELATED = 512  # tokens, below which attention costs little, so that unrelated requests may share a forward
 # More tokens in one forward gain nothing: it is full long before, and attention grows with their square.
 _MOST_TOKENS = {"cpu": 4096, "cuda": 8192}
 # Errors that a model's forward may raise if it does not support our inputs.
 _UNSUPPORTED = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError)
-_CACHED = 4  # keys and values of prompts to complete may be for this many times the tokens of a forward
+_CACHED = (
+    4  # keys and values of prompts to complete may be for this many times the tokens of a forward
+)
 
 _UNKNOWN = 2 << 30  # bytes assumed to be free if a machine does not report them
 _FEWEST = 256  # tokens, fewer than in any prompt with demonstrations
@@ -68,7 +83,9 @@ def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored
         attention.forget_length(model)
         ids = torch.tensor([request.ids], device=model.device)
         rows = np.arange(request.start - 1, len(request.ids))
-        scores += _token_scores(forward(model, rows, input_ids=ids).logits[0], [request], [np.arange(len(rows))])
+        scores += _token_scores(
+            forward(model, rows, input_ids=ids).logits[0], [request], [np.arange(len(rows))]
+        )
     tokens = sum(len(request.ids) for request in requests)
     return Scored(scores, Usage(forwards=len(requests), tokens_computed=tokens), tokens)
 
@@ -84,12 +101,28 @@ def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
         for run, (begin, end, parent) in enumerate(tree.runs):
             children[parent] -= 1
             last = not children[parent]
-            cache = None if parent < 0 else caches.pop(parent) if last else copy.deepcopy(caches[parent])
-            inputs: dict[str, Any] = {"input_ids": torch.from_numpy(tree.ids[None, begin:end]).to(model.device)}
+            cache = (
+                None
+                if parent < 0
+                else caches.pop(parent)
+                if last
+                else copy.deepcopy(caches[parent])
+            )
+            inputs: dict[str, Any] = {
+                "input_ids": torch.from_numpy(tree.ids[None, begin:end]).to(model.device)
+            }
             if attention.takes_positions(model):
-                inputs["position_ids"] = torch.from_numpy(tree.depth[None, begin:end]).to(model.device)
+                inputs["position_ids"] = torch.from_numpy(tree.depth[None, begin:end]).to(
+                    model.device
+                )
             here = rows[(begin <= rows) & (rows < end)] - begin
-            output = forward(model, here if len(here) else np.array([0]), use_cache=True, **inputs, **{name: cache})
+            output = forward(
+                model,
+                here if len(here) else np.array([0]),
+                use_cache=True,
+                **inputs,
+                **{name: cache},
+            )
             logits.append(output.logits[0, : len(here)])
             if children[run]:
                 caches[run] = output[name]
@@ -97,7 +130,9 @@ def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
     return Scored(scores, Usage(forwards=len(tree.runs), tokens_computed=len(tree)), len(tree))
 
 
-def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], prefixes: PrefixCache | None = None) -> Scored:
+def score_tree(
+    model: PreTrainedModel, requests: Sequence[Encoded], prefixes: PrefixCache | None = None
+) -> Scored:
     """Score with one forward over the packed tree of all requests, without the part of its trunk in `prefixes`."""
     tree, rows, places = _tree(requests)
     first = 0
@@ -107,7 +142,9 @@ def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], prefixes: Pr
         prompt = tree.ids[: min(tree.trunk, int(rows[0]))]
         first, cache = prefixes.recall(prompt)
         inputs = attention.tree_inputs(model, tree, first)
-        logits = forward(model, rows - first, use_cache=True, past_key_values=cache, **inputs).logits[0]
+        logits = forward(
+            model, rows - first, use_cache=True, past_key_values=cache, **inputs
+        ).logits[0]
         prefixes.keep(prompt, cache)
     scores = _token_scores(logits, requests, places)
     return Scored(scores, Usage(forwards=1, tokens_computed=len(tree) - first), len(tree))
@@ -124,7 +161,11 @@ def _tree(requests: Sequence[Encoded]) -> tuple[TokenTree, Ids, list[Ids]]:
 def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
     """Largest difference of a token's log-probability between two scores of the same requests, in nats."""
     pairs = zip(a, b, strict=True)
-    return max(abs(x - y) for ours, theirs in pairs for x, y in zip(ours.logprobs, theirs.logprobs, strict=True))
+    return max(
+        abs(x - y)
+        for ours, theirs in pairs
+        for x, y in zip(ours.logprobs, theirs.logprobs, strict=True)
+    )
 
 
 @torch.inference_mode()
@@ -132,15 +173,21 @@ def forward(model: PreTrainedModel, rows: Ids, *, use_cache: bool = False, **inp
     """Output of a forward, with float32 logits [batch, len(rows), V] of the given rows only."""
     chosen = torch.from_numpy(rows).to(model.device)
     chooses = "logits_to_keep" in inspect.signature(model.forward).parameters
-    output: Any = model(**inputs, use_cache=use_cache, **({"logits_to_keep": chosen} if chooses else {}))
+    output: Any = model(
+        **inputs, use_cache=use_cache, **({"logits_to_keep": chosen} if chooses else {})
+    )
     output.logits = (output.logits if chooses else output.logits[:, chosen]).float()
     return output
 
 
-def _token_scores(logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[Ids]) -> list[TokenScores]:
+def _token_scores(
+    logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[Ids]
+) -> list[TokenScores]:
     """Scores from logits [R, V]; rows[i] are those of request i: one per token, and one for the following token."""
     at = torch.from_numpy(np.concatenate([own[:-1] for own in rows])).to(logits.device)
-    target = torch.tensor([token for own in requests for token in own.ids[own.start :]], device=logits.device)
+    target = torch.tensor(
+        [token for own in requests for token in own.ids[own.start :]], device=logits.device
+    )
     best = logits.topk(2, dim=-1).values
     first = logits.argmax(dim=-1)  # as generation chooses, also between equals
     chosen = logits[at, target]
@@ -167,7 +214,9 @@ def free_bytes(device: torch.device) -> int:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     except OSError:
         return _UNKNOWN
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), _UNKNOWN)
+    return next(
+        (int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), _UNKNOWN
+    )
 
 
 def tokens_that_fit(model: PreTrainedModel, limit: int, free: int | None = None) -> int:
@@ -177,10 +226,18 @@ def tokens_that_fit(model: PreTrainedModel, limit: int, free: int | None = None)
     wide = max(getattr(config, "intermediate_size", None) or 0, 4 * config.hidden_size)
     states = (_ALIVE * config.hidden_size + 3 * wide) * model.dtype.itemsize
     logits = _PREDICTING * config.vocab_size * 3 * torch.float32.itemsize
-    linear = states + logits + kept_bytes(model)  # bytes a token: the states of one layer, the keys of all
+    linear = (
+        states + logits + kept_bytes(model)
+    )  # bytes a token: the states of one layer, the keys of all
     # Bytes per pair of tokens: the mask, and in eager attention the scores before and after the softmax.
-    pair = 2.0 + (8 * getattr(config, "num_attention_heads", 1) if config._attn_implementation == "eager" else 0)
-    return max(_FEWEST, min(limit, int((math.sqrt(linear**2 + 4 * pair * half) - linear) / (2 * pair))))
+    pair = 2.0 + (
+        8 * getattr(config, "num_attention_heads", 1)
+        if config._attn_implementation == "eager"
+        else 0
+    )
+    return max(
+        _FEWEST, min(limit, int((math.sqrt(linear**2 + 4 * pair * half) - linear) / (2 * pair)))
+    )
 
 
 def kept_bytes(model: PreTrainedModel) -> int:
@@ -233,8 +290,12 @@ class PrefixCache:
         if not self.limit or len(ids) < WORTH_KEEPING or 4 * common >= 3 * len(ids):
             return
         every, end = cast("Any", cache.layers), len(ids)
-        layers = tuple((layer.keys[:, :, :end].clone(), layer.values[:, :, :end].clone()) for layer in every)
-        trunk = Trunk(ids.copy(), layers, sum(states.nbytes for layer in layers for states in layer))
+        layers = tuple(
+            (layer.keys[:, :, :end].clone(), layer.values[:, :, :end].clone()) for layer in every
+        )
+        trunk = Trunk(
+            ids.copy(), layers, sum(states.nbytes for layer in layers for states in layer)
+        )
         if common and 2 * common >= len(self._kept[best].ids):  # of the same edit
             del self._kept[best]
         # A random one makes room: the oldest would be the very one that the next epoch needs first.
@@ -251,7 +312,11 @@ class PrefixCache:
         """Index of the trunk with the longest common prefix with `ids`, and that length; (0, 0) if there is none."""
         # Most trunks differ from `ids` within a few tokens, so a comparison of these rules them out.
         few = ids[:WORTH_KEEPING]
-        near = [i for i, trunk in enumerate(self._kept) if np.array_equal(trunk.ids[:WORTH_KEEPING], few)]
+        near = [
+            i
+            for i, trunk in enumerate(self._kept)
+            if np.array_equal(trunk.ids[:WORTH_KEEPING], few)
+        ]
         matches = ((i, attention.shared_prefix(self._kept[i].ids, ids)) for i in near)
         return max(matches, key=lambda match: match[1], default=(0, 0))
 
@@ -259,18 +324,28 @@ class PrefixCache:
 class Scorer:
     """Scores requests by the fastest strategy that passes checks against plain forwards; see `HuggingFaceModel`."""
 
-    def __init__(self, model: PreTrainedModel, budget: int | None, strategy: Strategy | None, keep: int | None) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        budget: int | None,
+        strategy: Strategy | None,
+        keep: int | None,
+    ) -> None:
         self._model = model
         self.plan = attention.plan(model) if strategy is None else Plan(strategy, "asked for")
         self.budget = budget or tokens_that_fit(model, _MOST_TOKENS.get(model.device.type, 4096))
         keeps = self.plan.strategy == "tree" and attention.one_encoding(model.config)
-        self.prefixes = PrefixCache((bytes_to_keep(model) if keep is None else keep) if keeps else 0)
+        self.prefixes = PrefixCache(
+            (bytes_to_keep(model) if keep is None else keep) if keeps else 0
+        )
         # The longest forward checked, of those that continued from a cached prefix (True) and of the others.
         self._checked = {True: 0, False: 0}
 
     def read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
         """Score requests; return scores in order, and the work they took."""
-        return self.within_memory(lambda: self._read(requests), [len(request.ids) for request in requests])
+        return self.within_memory(
+            lambda: self._read(requests), [len(request.ids) for request in requests]
+        )
 
     def within_memory(self, work: Callable[[], Result], lengths: Sequence[int]) -> Result:
         """Run `work`, which reads texts of these lengths; again, with a smaller budget, if memory runs out."""
@@ -282,9 +357,13 @@ class Scorer:
                     self.prefixes = PrefixCache(0)
                     continue
                 if self.budget < max(lengths):
-                    raise ModelError("the device's memory does not hold one prompt: use shorter ones") from error
+                    raise ModelError(
+                        "the device's memory does not hold one prompt: use shorter ones"
+                    ) from error
                 self.budget = min(self.budget, sum(lengths)) // 2
-                warnings.warn(f"out of memory: going on with {self.budget} tokens a forward", stacklevel=4)
+                warnings.warn(
+                    f"out of memory: going on with {self.budget} tokens a forward", stacklevel=4
+                )
 
     def _read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
         kinds = [encoding_of(self._model.config, len(request.ids)) for request in requests]
@@ -309,7 +388,9 @@ class Scorer:
         for group in packs(prompts, self.budget, unrelated=0):
             lengths = [len(prompts[i]) for i in group]
             # Prompts of one token have nothing to share: the last token is read with the answer.
-            if min(lengths) > 1 and 2 * len(build_tree([prompts[i] for i in group])) <= sum(lengths):
+            if min(lengths) > 1 and 2 * len(build_tree([prompts[i] for i in group])) <= sum(
+                lengths
+            ):
                 rows = max(2, _CACHED * self.budget // max(lengths))
                 groups += [group[i : i + rows] for i in range(0, len(group), rows)]
         for group in groups:
@@ -325,24 +406,32 @@ class Scorer:
             if fault is None:
                 break
             if self.prefixes.limit:
-                self.prefixes = PrefixCache(0)  # without the cached prefixes the same strategy may be right
+                self.prefixes = PrefixCache(
+                    0
+                )  # without the cached prefixes the same strategy may be right
                 continue
             faults.append(fault)
             slower = STRATEGIES[STRATEGIES.index(self.plan.strategy) + 1]
             self.plan = Plan(slower, f"{planned!r} failed its check: {faults[0]}")
             self._checked = {True: 0, False: 0}
         if any(math.isnan(value) for scores in answer.scores for value in scores.logprobs):
-            raise ModelError("the model computes no numbers: its weights are damaged, or too large for float16")
+            raise ModelError(
+                "the model computes no numbers: its weights are damaged, or too large for float16"
+            )
         if faults:
             inexact = f"{type(self._model).__name__}: scoring by {planned!r} is not exact for this model ({faults[0]})"
-            warnings.warn(f"{inexact}; going on, more slowly, by {self.plan.strategy!r}", stacklevel=6)
+            warnings.warn(
+                f"{inexact}; going on, more slowly, by {self.plan.strategy!r}", stacklevel=6
+            )
         return answer
 
     def _checked_answer(self, requests: Sequence[Encoded]) -> tuple[Scored, str | None]:
         """Score by the planned strategy; also return what is wrong with the result, if anything."""
         model, lengths = self._model, [len(request.ids) for request in requests]
         prefixes = self.prefixes if self.prefixes.limit else None
-        beyond = attention.keeps_length(model.config) and encoding_of(model.config, max(lengths)) > 0
+        beyond = (
+            attention.keeps_length(model.config) and encoding_of(model.config, max(lengths)) > 0
+        )
         if self.plan.strategy == "naive" or beyond or (len(requests) == 1 and prefixes is None):
             return score_naively(model, requests), None
         try:

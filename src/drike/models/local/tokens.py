@@ -43,7 +43,11 @@ def render(tokenizer: Tokenizer, prompt: str | Turns, template: Template) -> str
 def render_chat(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> str:
     """Apply the chat template to messages. Raises ModelError if the template fails."""
     # Templates of reasoning models know `enable_thinking`; others ignore it.
-    options: dict[str, Any] = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
+    options: dict[str, Any] = {
+        "tokenize": False,
+        "add_generation_prompt": True,
+        "enable_thinking": False,
+    }
     try:
         return str(tokenizer.apply_chat_template(messages, **options))
     except Exception as error:  # a template is a program, and may fail in any way
@@ -54,23 +58,31 @@ def render_chat(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> str:
 def check_template(tokenizer: Tokenizer, name: str) -> None:
     """Raise ModelError if there is no chat template, or one that does not end."""
     if not tokenizer.chat_template:
-        raise ModelError(f"{name} has no chat template: use `template` plain, or an instruction-tuned model")
+        raise ModelError(
+            f"{name} has no chat template: use `template` plain, or an instruction-tuned model"
+        )
     try:
         with suppress(ModelError):  # one that fails for an empty turn may still work
             run_with_timeout(_TEMPLATE_SECONDS, lambda: render(tokenizer, "", "chat"))
     except TimeoutError:
-        raise ModelError(f"the chat template of {name} does not end: use template='plain', or another model") from None
+        raise ModelError(
+            f"the chat template of {name} does not end: use template='plain', or another model"
+        ) from None
 
 
 def encode_prompts(tokenizer: Tokenizer, prompts: Prompts, template: Template) -> list[Tokens]:
     """Tokenise prompts to be continued. Raises ModelError for a prompt without tokens."""
-    encoded, _ = encode(tokenizer, [render(tokenizer, prompt, template) for prompt in prompts], template)
+    encoded, _ = encode(
+        tokenizer, [render(tokenizer, prompt, template) for prompt in prompts], template
+    )
     if not all(encoded):
         raise ModelError("this model cannot continue an empty prompt: give it some text")
     return encoded
 
 
-def encode_requests(tokenizer: Tokenizer, requests: Sequence[Request], template: Template) -> list[Encoded]:
+def encode_requests(
+    tokenizer: Tokenizer, requests: Sequence[Request], template: Template
+) -> list[Encoded]:
     """Tokenise each prompt and continuation as one string. Raises ModelError for an empty part, or a token of both."""
     rendered = [_rendered(tokenizer, request, template) for request in requests]
     texts = [request.prompt + request.continuation for request in rendered]
@@ -108,20 +120,31 @@ def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
 
 def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """Decode tokens to text, without special tokens and without clean-up."""
-    return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+    return str(
+        tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    )
 
 
 def _rendered(tokenizer: Tokenizer, request: Request, template: Template) -> Request:
     if not request.continuation.strip():
-        raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
+        raise ModelError(
+            f"the continuation {request.continuation!r} is empty: give the words to be scored"
+        )
     own = len(request.prompt) - request.own
     asked = request.prompt[:own]
-    prompt = render(tokenizer, (*request.earlier, asked) if request.earlier else asked, template) + request.prompt[own:]
-    starts_reply = template == "chat" and prompt[-1:].isspace()  # where its leading space has its place already
+    prompt = (
+        render(tokenizer, (*request.earlier, asked) if request.earlier else asked, template)
+        + request.prompt[own:]
+    )
+    starts_reply = (
+        template == "chat" and prompt[-1:].isspace()
+    )  # where its leading space has its place already
     return Request(prompt, request.continuation.lstrip() if starts_reply else request.continuation)
 
 
-def _start_by_offsets(tokenizer: Tokenizer, request: Request, ids: Tokens, offsets: Offsets) -> int | None:
+def _start_by_offsets(
+    tokenizer: Tokenizer, request: Request, ids: Tokens, offsets: Offsets
+) -> int | None:
     """Where the continuation's tokens start; None if its first one begins in the prompt."""
     start, boundary = len(ids), len(request.prompt)
     while start and offsets[start - 1][1] > boundary:
@@ -140,7 +163,9 @@ def _checked(request: Request, ids: Tokens, start: int | None) -> Encoded:
     if start == len(ids):
         raise ModelError(f"the tokenizer makes no token of the continuation {continuation!r}")
     if start == 0:
-        raise ModelError(f"the continuation {continuation!r} follows an empty prompt {prompt!r}: nothing predicts it")
+        raise ModelError(
+            f"the continuation {continuation!r} follows an empty prompt {prompt!r}: nothing predicts it"
+        )
     return Encoded(ids, start)
 
 

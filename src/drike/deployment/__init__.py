@@ -1,1 +1,0 @@
-"""A model with stored edits: a gate decides which of them each question gets."""

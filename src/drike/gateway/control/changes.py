@@ -1,0 +1,288 @@
+"""What people do on the admin port: change edits, each time to a new version, and work on reports of wrong answers."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+
+from drike.edits import record as records
+from drike.edits.record import EditVersion, Status, UnavailableError
+from drike.gateway.http.keys import KeyRole, Principal
+from drike.gateway.http.relay import RequestError, while_connected
+from drike.gateway.http.threads import in_daemon_thread
+from drike.gateway.tenants import EditFeed
+from drike.gateway.traffic import summary
+from drike.live import drafts as drafting
+from drike.stores import inbox as reports
+from drike.stores import log, moves
+from drike.stores.approvals import claimed_author
+from drike.stores.inbox import ReportState
+from drike.stores.log import EditStore
+from drike.support.records import read
+
+SECONDS_FOR_STORE = 5.0  # that others may hold
+Json = dict[str, Any]
+Make = Callable[[EditStore], Sequence[EditVersion] | None]
+
+_TEXTS = {"negatives": "negatives", "wordings": "paraphrases"}  # changes that add a text, and where
+# Who may propose may add texts and change fields, too: for them these are proposals.
+_ROLES = {
+    **dict.fromkeys(("propose", "change", *_TEXTS), KeyRole.PROPOSE),
+    **dict.fromkeys(
+        ("approve", "reject", "review", "retire", "rollback", "status"), KeyRole.APPROVE
+    ),
+}
+_STATUSES = (Status.DRAFT, Status.SHADOW, Status.ACTIVE)
+
+
+@dataclass(frozen=True)
+class AdminCall:
+    """A request that its sender may send. feed: the edits that it sees. values: what it posts."""
+
+    request: Request
+    principal: Principal
+    feed: EditFeed
+    values: Json
+
+    @property
+    def id(self) -> int:
+        """The edit that the path names. Raises RequestError for what no store uses as an id."""
+        text = self.request.path_params["id"]
+        if not (text.isascii() and text.isdecimal() and len(text) < 19):
+            raise RequestError(
+                404, "no_such_edit", f"there is no edit {text:.40}: ids are whole numbers"
+            )
+        return int(text)
+
+    def number(self, name: str, default: int) -> int:
+        """A number in the address. Raises ValueError."""
+        text = self.request.query_params.get(name, str(default))
+        if not (text.isascii() and text.isdecimal() and len(text) < 10):
+            raise ValueError(f"{name} must be a number")
+        return int(text)
+
+    def field(self, name: str, kind: type) -> Any:
+        """A field of what was posted; None if it is missing. Raises ValueError for another type."""
+        value = self.values.get(name)
+        if type(value) not in (kind, type(None)):
+            raise ValueError(f"{name} must be a {'text' if kind is str else 'number'}")
+        return value
+
+    def require(self, role: KeyRole) -> None:
+        """Raise RequestError if the sender may not do what the role is for."""
+        if not self.principal.role.includes(role):
+            raise RequestError(
+                403, "forbidden", f"this needs a key for {role}: ask somebody who has one"
+            )
+
+    async def write(self, make: Make) -> Json:
+        """Make changes, all or none, and answer once they are in force; none if late or hung up. Raises StoreError."""
+        settled = (
+            threading.Lock()
+        )  # of the changes and what gives them up, the first to take it decides
+
+        def work() -> Sequence[EditVersion]:
+            with self.feed.store.transaction():
+                changes = make(self.feed.store) or ()
+                if not settled.acquire(blocking=False):
+                    raise UnavailableError("the change was given up")
+            self.feed.refresh()
+            return changes
+
+        working = asyncio.ensure_future(in_daemon_thread(work))
+        try:
+            async with asyncio.timeout(SECONDS_FOR_STORE), while_connected(self.request.receive):
+                changes = await asyncio.shield(working)
+        except (TimeoutError, ClientDisconnect):
+            working.add_done_callback(lambda done: done.exception())  # nobody else may ask for it
+            if settled.acquire(blocking=False):
+                raise self.late("nothing was changed, try again") from None
+            changes = await working  # it is being committed
+        return {"changes": [edit_json(edit, self.feed) for edit in changes]}
+
+    def late(self, outcome: str) -> UnavailableError:
+        """The error of a store that is locked."""
+        return UnavailableError(
+            f"{self.feed.store.name} did not answer within {SECONDS_FOR_STORE:g} s: {outcome}"
+        )
+
+
+async def add(call: AdminCall) -> Json:
+    """Add an edit; as a proposal, where its author may not decide or the store requires approvals."""
+    fields, principal = dict(call.values), call.principal
+    supersede = fields.pop("supersede", False) is True
+    record = records.record_of(fields)
+    claimed = None if principal.name else record.author
+    author = principal.author if claimed is None else claimed_author(claimed, principal.author)
+    record = replace(record, author=author, move=None)
+    if not (record.status.in_use or record.status in (Status.DRAFT, Status.PROPOSED)):
+        call.require(KeyRole.APPROVE)
+    may = principal.role.includes(KeyRole.APPROVE)
+    return await call.write(
+        lambda store: store.put(moves.entering(store, record, decides=may), supersede=supersede)
+    )
+
+
+async def change(call: AdminCall) -> Json:
+    """Make a new version of an edit. Raises RequestError, and ValueError for values that do not suit the change."""
+    id, name = call.id, call.request.path_params["change"]
+    if name not in _ROLES:
+        raise RequestError(404, "no_such_path", f"an edit has no {name}")
+    call.require(_ROLES[name])
+    values, why = (
+        call.values,
+        {"author": call.principal.author, "reason": call.field("reason", str)},
+    )
+    version, until, supersede = (
+        call.field("version", int),
+        call.field("until", str),
+        values.get("supersede") is True,
+    )
+    into = None if values.get("into") is None else read(Status, values["into"])
+    asked = values.get("propose") is True or not call.principal.role.includes(KeyRole.APPROVE)
+    acts: Mapping[str, Make] = {
+        "propose": lambda store: moves.propose(store, id, into=into, **why),
+        "approve": lambda store: moves.approve(
+            store, id, version=version, supersede=supersede, **why
+        ),
+        "reject": lambda store: moves.reject(store, id, version=version, **why),
+        "review": lambda store: moves.review(store, id, until=until, **why),
+        "retire": lambda store: log.retire(store, id, **why),
+        "rollback": lambda store: log.rollback(store, id, version, **why),
+    }
+    if name in acts:
+        return await call.write(acts[name])
+    fields, text = {}, None
+    if name == "change":
+        fields = records.fields_of(values.get("changes"))
+    elif name == "status":
+        fields = {"status": read(Status, values.get("status", ""))}
+        if fields["status"] not in _STATUSES:
+            raise ValueError(
+                f"status is {', '.join(_STATUSES)}; for {fields['status']} there are other moves"
+            )
+    elif (text := call.field("text", str)) is None:
+        raise ValueError("text is missing")
+
+    def make(store: EditStore) -> Sequence[EditVersion]:
+        changes = dict(fields)
+        if texts := _TEXTS.get(name):
+            changes[texts] = (*getattr(moves.changeable(log.versions(store, id)), texts), text)
+        return moves.change(
+            store, id, changes, propose=asked, version=version, supersede=supersede, **why
+        )
+
+    return await call.write(make)
+
+
+async def approvals(call: AdminCall) -> Json:
+    """How many people must approve what an edit says, which POST sets."""
+    store = call.feed.store
+    if call.request.method == "POST":
+        call.require(KeyRole.ADMIN)
+        number = call.field("needed", int)
+        if number is None or not 0 <= number <= moves.MOST_APPROVALS:
+            raise ValueError(f"needed must be a number from 0 to {moves.MOST_APPROVALS}")
+        await call.write(lambda store: log.require_approvals(store, number, call.principal.author))
+    needed = await in_daemon_thread(log.required_approvals, store)
+    return {
+        "needed": needed,
+        "set": (await in_daemon_thread(store.history, log.APPROVALS_SET))[::-1],
+    }
+
+
+async def inbox(call: AdminCall) -> Json:
+    """The first open reports, or those of another state, in groups."""
+    state = read(ReportState, call.request.query_params.get("state", ReportState.OPEN))
+
+    def work() -> Json:
+        found = reports.reports(call.feed.store, state)
+        groups = drafting.grouped(found[: drafting.MOST_SHOWN], call.feed.index)
+        listed = [
+            {"edit": g.edit and summary(g.edit), "reports": list(map(asdict, g.reports))}
+            for g in groups
+        ]
+        return {"groups": listed, "total": len(found)}
+
+    return await in_daemon_thread(work)
+
+
+async def report(call: AdminCall) -> Json:
+    """A report."""
+    return asdict(
+        await in_daemon_thread(reports.report, call.feed.store, call.request.path_params["number"])
+    )
+
+
+async def draft(call: AdminCall) -> Json:
+    """Draft an edit from reports of the same, and close them."""
+    numbers, author = _numbers(call), call.principal.author
+    return await call.write(
+        lambda store: drafting.draft(store, numbers, call.feed.index, author=author)
+    )
+
+
+async def close(call: AdminCall) -> Json:
+    """Close reports, all or none, for a reason."""
+    reason, author = call.field("reason", str), call.principal.author
+    return await _for_each(
+        call, lambda store, number: reports.close(store, number, author=author, reason=reason)
+    )
+
+
+async def wrong(call: AdminCall) -> Json:
+    """Make open reports of samples, all or none."""
+    return await _for_each(
+        call, lambda store, number: reports.mark_wrong(store, number, call.principal.author)
+    )
+
+
+async def _for_each(call: AdminCall, act: Callable[[EditStore, int], object]) -> Json:
+    numbers = _numbers(call)
+
+    def make(store: EditStore) -> None:
+        for number in numbers:
+            act(store, number)
+
+    return await call.write(make)
+
+
+def _numbers(call: AdminCall) -> list[int]:
+    """The reports that a request names. Raises ValueError."""
+    numbers = call.values.get("reports")
+    if (
+        not isinstance(numbers, list)
+        or not numbers
+        or any(type(number) is not int for number in numbers)
+    ):
+        raise ValueError("reports must be a list of numbers of reports")
+    return numbers
+
+
+def edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
+    """A version of an edit and, as a feed knows it, whether it is in force, due for review, or to be changed."""
+    known: Json = {
+        "id": edit.id,
+        "version": edit.version,
+        "created_at": edit.created_at,
+        "number": edit.number,
+    }
+    known |= records.to_values(edit.record)
+    if feed is None:
+        return known
+    proposal = feed.snapshot.proposals.get(edit.id)
+    waiting = None if proposal in (None, edit) else edit_json(proposal)
+    held = feed.index.edits.get(edit.id)
+    late = feed.snapshot.edits.get(edit.id) == edit and moves.is_due(
+        edit.record, records.stamp(datetime.now(UTC))
+    )
+    return {
+        **known,
+        "in_force": held is not None and held.version == edit.version,
+        "due": late,
+        "proposal": waiting,
+    }

@@ -1,0 +1,258 @@
+"""Keys of the gateway: who may use it, edit, and administer it, in a file beside the store or in its database.
+
+A key is `drike-ID-SECRET`, of which only the SHA-256 is kept. The tenant, and so the store, follows from the key alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from drike.edits.record import POSTGRES, StoreError, stamp
+from drike.errors import DrikeError
+from drike.stores.approvals import claimed_author
+from drike.stores.log import EditStore
+from drike.stores.opening import TENANT, open_store
+from drike.support.files import write_text
+from drike.support.records import ADDED, parse, read
+
+KEY = re.compile(r"drike-([0-9a-f]{8})-[\w-]{32}")
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_PERSON = re.compile(r"\w[\w .@-]{0,61}\w|\w")
+_SETTING, _REMEMBERED = "keys", "keys file"  # of a store: the keys; where their file was
+_OLD_FILE = Path(
+    "edits.keys.json"
+)  # of a PostgreSQL store, in the working directory, before its database had them
+_FILE_INTERVAL, _STORE_INTERVAL = 0.05, 0.25
+_SECONDS_TO_LOCK = 10.0
+_TICK = 1_000_000_000  # nanoseconds
+
+
+class KeysError(DrikeError):
+    """A file of keys, or a key in it, cannot be used."""
+
+
+class KeyRole(StrEnum):
+    """What a key is for; each includes those before it."""
+
+    REPORT = "report"  # report wrong answers
+    USE = "use"  # ask the model
+    PROPOSE = "propose"  # see the tenant's edits, and propose new ones and changes
+    APPROVE = "approve"  # approve, reject and retire them, and switch the mode
+    ADMIN = "admin"  # see metrics, and what is kept at the upstream
+
+    @classmethod
+    def _missing_(cls, value: object) -> KeyRole | None:
+        return cls.APPROVE if value == "edit" else None  # its name in earlier files
+
+    def includes(self, other: KeyRole) -> bool:
+        """Whether a key with this role may do what the other is for."""
+        return [*KeyRole].index(self) >= [*KeyRole].index(other)
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who sent a request: the tenant whose edits it sees, and its role. key, name: of it; "" where it has none."""
+
+    tenant: str = TENANT
+    role: KeyRole = KeyRole.ADMIN
+    key: str = ""
+    name: str = ""
+
+    @property
+    def author(self) -> str:
+        """What the history of edits calls the sender."""
+        unnamed = f"key {self.key}" if self.key else f"admin port, {self.tenant}"
+        return f"{self.name} ({self.role})" if self.name else unnamed
+
+
+@dataclass(frozen=True)
+class AccessKey:
+    """A key as the file has it. sha256: of the whole key. name: the person's, of one who may have several."""
+
+    id: str
+    tenant: str
+    role: KeyRole
+    sha256: str
+    created_at: str
+    name: str = field(default="", metadata=ADDED)
+
+
+@dataclass(frozen=True)
+class _File:
+    keys: tuple[AccessKey, ...]
+
+
+class Keys:
+    """The keys in a file, or those that a store keeps in its database; without any there are none.
+
+    They are read again, every `interval` seconds, whenever others have changed them. Raises KeysError for a bad file.
+    """
+
+    def __init__(self, place: Path | EditStore) -> None:
+        self._store: EditStore | None = None if isinstance(place, Path) else place
+        self.path = place if isinstance(place, Path) else Path(place.name)
+        self.interval = _FILE_INTERVAL if self._store is None else _STORE_INTERVAL
+        self._version: object = None  # of what was read
+        self.known = False  # whether there were keys, if only revoked ones
+        self.keys: tuple[AccessKey, ...] = ()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the keys if they have changed. Raises KeysError."""
+        try:
+            version = self._latest_version()
+            if version is None:
+                if self.known:  # fail closed: without its file every key is unknown
+                    raise KeysError(f"{self.path} is gone: restore it, or stop the gateway")
+            elif version != self._version:
+                self.keys = read(
+                    _File, parse(version if isinstance(version, str) else self.path.read_bytes())
+                ).keys
+                self._version, self.known = version, True
+        except (OSError, ValueError) as problem:
+            raise KeysError(
+                f"{self.path} is not a file of keys ({problem}): restore it from a copy"
+            ) from None
+
+    def principal(self, secret: str) -> Principal | None:
+        """The holder of a key; None if it is none of these."""
+        match = KEY.fullmatch(secret)
+        digest = hashlib.sha256(secret.encode()).hexdigest()
+        key = next((key for key in self.keys if match and key.id == match[1]), None)
+        if key is None or not hmac.compare_digest(key.sha256, digest):
+            return None
+        return Principal(key.tenant, key.role, key.id, key.name)
+
+    def add(self, tenant: str, role: KeyRole, name: str = "") -> str:
+        """Make a key, and return it; only its hash is kept. Raises KeysError for an unusable tenant or name."""
+        if not _NAME.fullmatch(tenant):
+            raise KeysError(
+                f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63"
+            )
+        if name and (not _PERSON.fullmatch(name) or claimed_author(name, "") != f"{name} ()"):
+            raise KeysError(
+                f"{name!r} cannot name a person: use letters, digits, spaces, . - _ and @, up to 63"
+            )
+        id = secrets.token_hex(4)
+        secret = f"drike-{id}-{secrets.token_urlsafe(24)}"
+        digest = hashlib.sha256(secret.encode()).hexdigest()
+        with self._held():
+            self._write(
+                [*self.keys, AccessKey(id, tenant, role, digest, stamp(datetime.now(UTC)), name)]
+            )
+        return secret
+
+    def revoke(self, id: str) -> AccessKey:
+        """Remove a key. Raises KeysError if there is none with this id."""
+        with self._held():
+            found = next((key for key in self.keys if key.id == id), None)
+            if found is None:
+                raise KeysError(
+                    f"there is no key {id!r}: choose one that is listed (drike keys list)"
+                )
+            self._write([key for key in self.keys if key.id != id])
+        return found
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._store is not None:
+            self._store.close()
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keep others from changing the keys, which are read anew. Raises KeysError."""
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        try:
+            with (
+                self._store.transaction()
+                if self._store
+                else FileLock(lock, _SECONDS_TO_LOCK, mode=0o600)
+            ):
+                self._version = None
+                self.refresh()
+                yield
+        except Timeout:
+            raise KeysError(f"{self.path} is being changed by another process: try again") from None
+        self._version = None
+        self.refresh()
+
+    def _latest_version(self) -> object:
+        """What changes whenever the keys do: the text of those in a store; None if there are none. Raises OSError."""
+        if self._store is not None:
+            return self._store.setting(_SETTING)
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return None
+        # A file may change twice within a tick of its clock: while it is new, it is read at each look.
+        fresh = abs(time.time_ns() - status.st_mtime_ns) < _TICK
+        return status.st_mtime_ns, status.st_ino, status.st_size, time.time_ns() if fresh else 0
+
+    def _write(self, keys: Sequence[AccessKey]) -> None:
+        text = json.dumps({"keys": [asdict(key) for key in keys]}, indent=1)
+        if self._store is not None:
+            self._store.save_setting(_SETTING, text)
+        else:
+            write_text(self.path, text, private=True)
+
+
+def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> Keys | None:
+    """The keys of a gateway over the store at an address; None if there never were any, unless `create`.
+
+    They are in the file `path`, else in the database of a PostgreSQL store, else in a file beside the store, of which
+    the store knows, so that one that is missing never opens a gateway. Raises KeysError for these, and StoreError.
+    """
+    if store.startswith(POSTGRES) and path is None:
+        with ExitStack() as held:
+            opened = held.enter_context(closing(open_store(store)))
+            keys = Keys(opened)
+            if keys.known or create:
+                held.pop_all()  # the keys need it
+                return keys
+            _refuse_lost(opened)
+            if _OLD_FILE.is_file():
+                remedy = f"give it as --keys {_OLD_FILE}, or make keys there (drike keys add) and remove it"
+                raise KeysError(
+                    f"the keys of a PostgreSQL store are in its database, not in {_OLD_FILE}: {remedy}"
+                )
+        return None
+    if path is None and (not Path(store).name or Path(store).is_dir()):
+        raise KeysError(f"{store} is a folder: give the file of a store as --store")
+    file = path or Path(store).with_suffix(".keys.json")
+    if file.exists():
+        with (
+            suppress(StoreError),
+            closing(open_store(store, create=False)) as opened,
+        ):  # else nothing is remembered
+            if opened.setting(_REMEMBERED) is None:
+                opened.save_setting(_REMEMBERED, str(file.absolute()))
+    elif not create:
+        if path is not None:
+            raise KeysError(
+                f"there is no file of keys at {path}: make one (drike keys add --keys {path})"
+            )
+        if Path(store).is_file():
+            with closing(open_store(store)) as opened:
+                _refuse_lost(opened)
+        return None
+    return Keys(file)
+
+
+def _refuse_lost(store: EditStore) -> None:
+    if (path := store.setting(_REMEMBERED)) is not None:
+        raise KeysError(
+            f"the file of keys {path} is gone: restore it, or make new keys (drike keys add)"
+        )

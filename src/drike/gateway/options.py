@@ -1,0 +1,108 @@
+"""The options of `drike serve`, and how people switch its mode while gateways run.
+
+The switches of a tenant are kept in its store, with who made them and why; all gateways over it follow the last one.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+from drike.conversations.turns import Conversation, Speaker
+from drike.edits.record import damaged
+from drike.stores.log import EditStore
+from drike.support.records import read
+
+_SETTING = "modes"
+
+
+class Mode(StrEnum):
+    """What a gateway does with edits."""
+
+    SHADOW = "shadow"  # decide and count, change nothing
+    ON = "on"
+    OFF = "off"  # pass everything on
+
+
+@dataclass(frozen=True)
+class GatewayOptions:
+    """The options of a gateway, each named as its flag (docs/reference/gateway.md); None is the default.
+
+    upstream, model: one of the two, or neither for the embedded model. demonstrations: None is none before an upstream,
+    all over a local model. gate: a name or a file; None is the store's own if it has one, else "calibrated", or "named"
+    where no encoder is installed. mode: a `Mode`; None is "on" over a local model, else "shadow". deadline_ms: to
+    decide on and edit a request; None is 50, 250 where the gate asks an encoder, 2000 where the upstream is asked, 5000
+    over a local model. retry_slips: ask again where an answer states an old object. keep_samples: of each edit and
+    outcome. timeout: in seconds.
+    """
+
+    upstream: str | None = None
+    allow_http: str | None = None
+    model: str | None = None
+    device: str | None = None
+    store: str | None = None
+    create: bool = False
+    keys: str | None = None
+    require_keys: bool = False
+    run: str | None = None
+    demonstrations: int | None = None
+    tool_results: Literal["on", "off"] = "on"
+    gate: str | None = None
+    gate_threshold: float | None = None
+    relations: list[Path] | None = None
+    ask: bool = False
+    retry_slips: bool = False
+    notify: str | None = None
+    keep_samples: int = 0
+    redact: bool = True
+    mode: str | None = None
+    deadline_ms: float | None = None
+    host: str = "127.0.0.1"
+    port: int = 8800
+    admin_host: str = "127.0.0.1"
+    admin_port: int = 8801
+    timeout: float = 600.0
+    reuse_port: bool = False
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A mode for all requests from a time on; None is that with which each gateway was started.
+
+    share: of conversations for which edits are on, in mode on; others are in shadow. author, reason: who switched, why.
+    """
+
+    mode: Mode | None = None
+    share: float = 1.0
+    author: str | None = None
+    reason: str | None = None
+    at: str = ""
+
+    def mode_of(self, conversation: Conversation | None, otherwise: Mode) -> Mode:
+        """The mode for a conversation, by its id or first question; None for a request that is not read."""
+        mode = self.mode or otherwise
+        if mode is not Mode.ON or self.share >= 1 or conversation is None:
+            return mode
+        asked = (
+            turn.said
+            for turn in conversation.turns
+            if turn.speaker in (Speaker.USER, Speaker.BESIDE)
+        )
+        first = conversation.before or "" if conversation.stays else next(asked, "")
+        digest = hashlib.blake2b(first.encode("utf-8", "surrogatepass"), digest_size=6).digest()
+        return Mode.ON if int.from_bytes(digest) < self.share * 2**48 else Mode.SHADOW
+
+
+def switches(store: EditStore) -> Sequence[Switch]:
+    """The last switches of a store, the one in force last. Raises StoreError."""
+    try:
+        return [read(Switch, values) for values in store.history(_SETTING)]
+    except ValueError as problem:
+        raise damaged(store.name, f"its modes: {problem}") from None
+
+
+def switch(store: EditStore, new: Switch) -> None:
+    """Put a switch in force, from now on. Raises StoreError."""
+    store.add_to_history(_SETTING, asdict(new))

@@ -1,0 +1,223 @@
+"""Ask an upstream for chats as a client: within limits on calls and money, and again where it fails for a while."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from drike.errors import RefusedError, ServerError, UsageError
+from drike.gateway.http.relay import RequestError, text_of
+from drike.gateway.http.upstream import (
+    Headers,
+    HttpUpstream,
+    Reply,
+    Upstream,
+    UpstreamCall,
+    UpstreamError,
+    in_one,
+    whole,
+)
+from drike.gateway.requests import CHAT, EditedRequest
+from drike.models.served import Meter, error_message, longest_answer, may_pass, token_counts
+from drike.models.served.cache import AnswerCache, key_of
+from drike.models.served.quirks import token_limit_of
+from drike.support.records import parse, read
+
+TOKENS = 256  # of an answer, where the request does not say
+_ATTEMPTS, _FIRST_PAUSE, _LONGEST_PAUSE = 4, 0.5, 30.0  # of a request, and seconds between two
+_KEPT_SECONDS = 86_400.0  # after which an interrupted run asks again
+_HEADERS: Headers = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
+
+Settings = Mapping[str, object]  # further fields of a request
+EditCall = Callable[[UpstreamCall], Awaitable[EditedRequest]]
+
+
+class GatewayUpstream(HttpUpstream):
+    """A running gateway of drike's, whose answers keep the headers that say what it decided."""
+
+    hidden_headers = ()
+
+
+class MeteredUpstream(Upstream):
+    """An upstream within a meter's limits; its answers come whole. `exchange` raises SpendingLimitError, too."""
+
+    def __init__(self, inner: Upstream, meter: Meter) -> None:
+        self.name, self.meter, self._inner = inner.name, meter, inner
+        self.open, self.close = inner.open, inner.close  # type: ignore[method-assign]
+
+    @asynccontextmanager
+    async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
+        """The answer to a call; its tokens are counted if it is a request for one."""
+        text, most = (
+            call.body.decode("utf-8", "replace"),
+            token_limit_of(json.loads(call.body or b"{}"), TOKENS),
+        )
+        with self.meter.reserved(text, most):
+            self.meter.sent()
+            async with self._inner.exchange(call) as reply:
+                raw = await whole(reply)
+            if call.body and reply.status == 200 and isinstance(values := _json(raw), dict):
+                self.meter.answered(text, token_counts(values, self.name), most)
+        yield replace(reply, chunks=in_one(raw))
+
+
+class DryUpstream(Upstream):
+    """Sends nothing: says how many tokens a chat has by `count`, and gives an answer of full length."""
+
+    def __init__(self, name: str, count: Callable[[str], int]) -> None:
+        self.name, self._count = name, count
+
+    @asynccontextmanager
+    async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
+        """An answer; the one to a question yes or no is yes, after which most is sent."""
+        request = json.loads(call.body or b"{}")
+        read, most = (
+            sum(self._count(m["content"]) for m in request.get("messages", [])),
+            token_limit_of(request, TOKENS),
+        )
+        usage = {"prompt_tokens": read, "completion_tokens": most}
+        choice = {"message": {"content": longest_answer(most, "Yes ")}}
+        reply = {"choices": [choice], "usage": usage, "data": [{"id": "model"}]}
+        yield Reply(200, [], in_one(json.dumps(reply).encode()))
+
+
+@dataclass(frozen=True)
+class ChatAnswer:
+    """What a model said, after how many seconds, and at what time. decided: the headers of drike's gateway."""
+
+    text: str
+    seconds: float
+    at: float
+    prompt_tokens: int | None
+    decided: Mapping[str, str]
+
+
+@dataclass
+class Client:
+    """Asks for chats, each once. model: the name that requests give.
+
+    settings: further fields of requests; where an upstream refuses some (status 400), it gets the next. headers: such
+    as a key. deadline: seconds for an answer, with all attempts. cache, kept_for: where answers are kept, and for
+    which run, so that it may be interrupted. reused: how many of these there were.
+    """
+
+    upstream: Upstream
+    model: str
+    settings: Sequence[Settings] = ({},)
+    headers: Headers = field(default_factory=list)
+    deadline: float = 120.0
+    cache: AnswerCache | None = None
+    kept_for: str = ""
+    reused: int = 0
+    _setting: int = 0
+    _asked: dict[str, asyncio.Future[ChatAnswer]] = field(default_factory=dict)
+
+    async def ask(
+        self, messages: Sequence[Mapping[str, str]], sample: int = 0, edit: EditCall | None = None
+    ) -> tuple[ChatAnswer, EditedRequest | None]:
+        """The answer to a chat, asked once for each sample, and its request as `edit` changed it. Raises ModelError."""
+        while True:
+            setting = self._setting
+            body = json.dumps(
+                {"model": self.model, "messages": messages, **self.settings[setting]}
+            ).encode()
+            call = UpstreamCall("POST", CHAT, [*_HEADERS, *self.headers], body)
+            try:
+                edited = await edit(call) if edit else None
+                call = edited.in_place_of(call) if edited else call
+                key = key_of(self.kept_for, self.upstream.name, call.body.decode(), sample)
+                if key not in self._asked:
+                    self._asked[key] = asyncio.ensure_future(self._answer(key, call))
+                return await asyncio.shield(self._asked[key]), edited
+            except RequestError as problem:
+                raise ServerError(f"the request was not edited: {problem}") from None
+            except RefusedError as problem:
+                if problem.status != 400 or setting + 1 == len(self.settings):
+                    raise
+                self._setting = max(self._setting, setting + 1)
+
+    async def only_model(self) -> str:
+        """The name of the upstream's only model. Raises ServerError, RefusedError; UsageError for several."""
+        values, _ = await self._sent(
+            UpstreamCall("GET", "/models", [*_HEADERS, *self.headers], b"")
+        )
+        listed = values.get("data")
+        names = (
+            [str(entry["id"]) for entry in listed if "id" in entry]
+            if isinstance(listed, list)
+            else []
+        )
+        if len(names) != 1:
+            such = f", such as {names[0]}" if names else ""
+            raise UsageError(
+                f"{self.upstream.name} lists {len(names):,} models: name one as --model{such}"
+            )
+        return names[0]
+
+    async def _answer(self, key: str, call: UpstreamCall) -> ChatAnswer:
+        if self.cache and (row := self.cache.get([key]).get(key)):
+            with suppress(ValueError):  # another version of drike wrote it
+                known = read(ChatAnswer, parse(row))
+                if time.time() - known.at < _KEPT_SECONDS:
+                    self.reused += 1
+                    return known
+        values, answer = await self._sent(call)
+        if not values.get("choices"):
+            raise ServerError(
+                f"{self.upstream.name} answers without a message: is it the address of an API?"
+            )
+        answer = replace(answer, text=text_of(values))
+        if self.cache:
+            self.cache.put(key, json.dumps(asdict(answer)).encode())
+        return answer
+
+    async def _sent(self, call: UpstreamCall) -> tuple[dict[str, Any], ChatAnswer]:
+        """The JSON of an answer, and all of the answer but its text; asked again where that may help."""
+        name, problem, pause = self.upstream.name, "", _FIRST_PAUSE
+        try:
+            async with asyncio.timeout(self.deadline):
+                for attempt in range(_ATTEMPTS):
+                    if attempt:
+                        await asyncio.sleep(pause)
+                        pause = min(4 * pause, _LONGEST_PAUSE)
+                    began = time.perf_counter()
+                    try:
+                        async with self.upstream.exchange(call) as reply:
+                            raw = await whole(reply)
+                    except UpstreamError as failure:
+                        problem = str(failure).partition(":")[0]
+                        continue
+                    seconds, values = time.perf_counter() - began, _json(raw)
+                    if reply.status == 200 and isinstance(values, dict):
+                        ours = {
+                            n.decode(): v.decode("latin-1")
+                            for n, v in reply.headers
+                            if n.startswith(b"x-drike-")
+                        }
+                        return values, ChatAnswer(
+                            "", seconds, time.time(), token_counts(values, name).prompt, ours
+                        )
+                    later = next(
+                        (value for key, value in reply.headers if key == b"retry-after"), b""
+                    )
+                    pause = min(float(later), _LONGEST_PAUSE) if later.isdigit() else pause
+                    problem = f"{reply.status}: {error_message(values, str) or 'no answer in JSON'}"
+                    if 400 <= reply.status < 500 and not may_pass(reply.status):
+                        remedy = "correct the address, the key or --model"
+                        raise RefusedError(
+                            f"{name} refuses the request ({problem}): {remedy}", reply.status
+                        )
+        except TimeoutError:
+            problem = problem or f"no whole answer within {self.deadline:g} s"
+        raise ServerError(
+            f"{name} failed ({problem}): start or correct it, and give the same command again"
+        )
+
+
+def _json(raw: bytes) -> object:
+    with suppress(ValueError):
+        return parse(raw)
+    return None

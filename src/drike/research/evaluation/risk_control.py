@@ -1,0 +1,151 @@
+"""Choose a setting by the answers under each: the one with the largest S, or one that guarantees, say, "rr>=.85".
+
+A guarantee is about future edits, drawn like those of the calibration, and is certified by Learn-then-Test (arXiv
+2110.01052): settings are tested in a fixed order, the safest first, until one fails its test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drike.edits.edit import ASPECTS_OF_S, Aspect
+from drike.errors import UsageError
+from drike.support.statistics import exceeds
+
+Setting = TypeVar("Setting")
+Counts = NDArray[
+    np.float64
+]  # [edits, 3]: of rewrites, paraphrases and neighbours, in the order of ASPECTS_OF_S
+Metric = Literal["esr", "pc", "rr"]
+
+METRICS: tuple[Metric, ...] = ("esr", "pc", "rr")  # of the columns of Counts
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A metric over future edits is at least `level`, with this confidence. Raises ValueError for an impossible one."""
+
+    metric: Metric
+    level: float
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS or not (0 < self.level < 1 and 0 < self.confidence < 1):
+            raise ValueError(
+                f"a guarantee has one of {METRICS} and a level between 0 and 1, not {self!r}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.metric}>={self.level:g}".replace("=0.", "=.")
+
+    @property
+    def aspect(self) -> Aspect:
+        """That of the probes that the metric counts."""
+        return ASPECTS_OF_S[METRICS.index(self.metric)]
+
+    @classmethod
+    def parse(cls, text: str) -> Guarantee:
+        """Read "rr>=.85". Raises UsageError for another metric or form, or a level outside of (0, 1)."""
+        match = re.fullmatch(r"\s*(\w+)\s*>=\s*(\d*\.?\d+)\s*", text, re.ASCII)
+        metric, level = (match[1].casefold(), float(match[2])) if match else ("", 0.0)
+        if metric == "s":
+            raise UsageError(
+                "S cannot be guaranteed, as it is no mean over edits: give esr, pc or rr"
+            )
+        if metric not in METRICS or not 0 < level < 1:
+            raise UsageError(
+                f'a guarantee is esr, pc or rr and a level between 0 and 1, as "rr>=.85", not {text!r}'
+            )
+        return cls(metric, level)
+
+
+@dataclass(frozen=True)
+class CertifiedGuarantee:
+    """A certified guarantee, on how many edits, at which offset of the policy, and the metric measured there."""
+
+    promise: Guarantee
+    edits: int
+    offset: float
+    measured: float
+
+    @property
+    def sentence(self) -> str:
+        """What is guaranteed, and how surely."""
+        return f"{self.promise} for new edits like the {self.edits} held out, {self.promise.confidence:.0%} confidence"
+
+
+def calibrate(
+    right: Mapping[Setting, Counts], probes: Counts, *, guarantee: Guarantee | None = None,
+    max_probes: int | None = None, cost: Mapping[Setting, float] | None = None,
+) -> Setting | None:  # fmt: skip
+    """The setting with the largest S, less its cost if any, of all or of those `certified`; None if there is none."""
+    choices = (
+        list(right)
+        if guarantee is None
+        else certified(guarantee, right, probes, max_probes=max_probes)
+    )
+    costs = cost or dict.fromkeys(right, 0.0)
+    return max(
+        choices, key=lambda setting: score(right[setting], probes) - costs[setting], default=None
+    )
+
+
+def certified(
+    guarantee: Guarantee,
+    right: Mapping[Setting, Counts],
+    probes: Counts,
+    *,
+    max_probes: int | None = None,
+) -> list[Setting]:
+    """The settings of `right`, the safest first, that meet a guarantee: all before the first that fails its test."""
+    # The order must not depend on these answers.
+    return list(
+        takewhile(lambda setting: _meets(guarantee, right[setting], probes, max_probes), right)
+    )
+
+
+def lower_bound(
+    guarantee: Guarantee, right: Counts, probes: Counts, *, max_probes: int | None = None
+) -> float:
+    """The largest level, in hundredths, that can be certified instead for a setting chosen without these answers."""
+    levels = (percent / 100 for percent in range(1, 100))
+    met = takewhile(
+        lambda level: _meets(replace(guarantee, level=level), right, probes, max_probes), levels
+    )
+    return max(met, default=0.0)
+
+
+def _meets(guarantee: Guarantee, right: Counts, probes: Counts, max_probes: int | None) -> bool:
+    values = rates(guarantee.metric, guarantee.level, right, probes, max_probes)
+    return exceeds(values, guarantee.level, guarantee.confidence)
+
+
+def score(right: Counts, probes: Counts) -> float:
+    """S over all probes: the harmonic mean of the metrics that have any."""
+    asked = probes.sum(axis=0)
+    shares = right.sum(axis=0)[asked > 0] / asked[asked > 0]
+    return float(1 / np.mean(1 / np.maximum(shares, 1e-9)))
+
+
+def rates(
+    metric: Metric, level: float, right: Counts, probes: Counts, max_probes: int | None = None
+) -> Counts:
+    """A number in [0, 1] for each edit, [edits], whose expectation is above `level` exactly where the metric is.
+
+    It is the edit's share of right answers, and drawn towards `level` if the edit has fewer probes than others, as a
+    metric weights edits by their probes. max_probes: the most that any edit, a future one included, can have; default:
+    the most of these edits. Raises ValueError if one of these edits has more.
+    """
+    i = METRICS.index(metric)
+    largest = probes[:, i].max()
+    if max_probes is not None and largest > max_probes:
+        raise ValueError(f"an edit has {largest:g} probes for {metric}, more than {max_probes}")
+    values: Counts = level + (right[:, i] - level * probes[:, i]) / (max_probes or largest)
+    return values

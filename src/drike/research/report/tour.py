@@ -1,0 +1,58 @@
+"""The tour: what drike does to a model, as one page without a script that needs no network.
+
+The embedded model answers when the page is made, with edits of TinyFacts in force; a test compares recorded.tsv, the
+figures on real models' recorded answers, with benchmarks/notes/recorded.md.
+"""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from drike.edits.edit import EditCase
+from drike.research.edited_model import EditedModel, write_prompts
+from drike.research.report.page import rendered
+
+OTHERS = 100  # further edits that are in force
+TOURED = (
+    ("Felix Plater", "P27"),
+    ("Uttar Pradesh", "P37"),
+)  # subjects and relations of the edits that are asked for
+# Beside its query: how a question is put, and whether the edit is to change its answer.
+QUESTIONS = {
+    "Felix Plater holds the nationality of": ("the edit's own query", True),
+    "By nationality, Felix Plater belongs to": ("in other words", True),
+    "Plater holds the nationality of": ("by the last name alone", True),
+    "Felix Plater wrote at length on": ("another fact about him", False),
+    "Dieter Moebius holds the nationality of": ("the same of somebody else", False),
+    "The landmass that holds Uttar Pradesh is": (
+        "another fact about the subject of another edit",
+        False,
+    ),
+    "Schools in Uttar Pradesh teach in": (
+        "that edit, asked for in words that say little of it",
+        True,
+    ),
+}
+
+
+def edits_of(cases: Sequence[EditCase]) -> list[EditCase]:
+    """The toured edits, and so many others, one a subject."""
+    by_fact = {(case.edit.subject, case.edit.relation): case for case in cases}
+    others = {case.edit.subject: case for case in cases if case.edit.subject not in dict(TOURED)}
+    return [*(by_fact[fact] for fact in TOURED), *list(others.values())[:OTHERS]]
+
+
+def recorded() -> list[list[str]]:
+    """What ways of editing do to a real model: PC, RR and S (other answers unchanged), S (clean of the new object)."""
+    with Path(__file__).with_name("recorded.tsv").open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, delimiter="\t"))
+
+
+def html(edited: EditedModel, toured: Sequence[EditCase]) -> str:
+    """The page: every question asked without and with the edits in force. The same answers give the same text."""
+    answered = edited.before_after(list(QUESTIONS))
+    prompts = write_prompts(edited.editor, [answers.decision for answers in answered])
+    stops = zip(QUESTIONS.values(), answered, prompts, strict=True)
+    return rendered(
+        "tour.html", toured=toured, stops=stops, in_force=len(edited.index.edits), rows=recorded()
+    )

@@ -1,0 +1,1 @@
+"""What people write, in a dozen languages: words, names, sentences, and what of a text is asked."""

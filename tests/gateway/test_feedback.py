@@ -1,0 +1,121 @@
+"""From a reported wrong answer to a proven edit in force: POST /feedback, the inbox, a draft, its proof."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drike.gateway.http.keys import KeyRole, Keys
+from drike.gateway.http.routes import MOST_REPORTS
+from tests.fakes.gateways import ENTRY, Recorded, Running, ask, running
+
+ASKED = "What is the capital of Peru?"
+REPORT = {
+    "question": ASKED,
+    "answer": "The capital of Peru is Lima.",
+    "correction": "it's Oslo, not Lima",
+}
+
+
+def post(gateway: Running, value: object, **headers: str) -> tuple[int, dict[str, object]]:
+    address = gateway.url.removesuffix("/v1") + "/feedback"
+    status, _, body = ask(
+        address, "POST", json.dumps(value).encode(), Content_Type="application/json", **headers
+    )
+    return status, json.loads(body)
+
+
+def test_a_report_becomes_a_proven_edit_in_force(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path) as gateway:
+        assert gateway.chat(ASKED)[1]["x-drike-scope"] == "abstained"
+        assert post(gateway, REPORT) == (201, {"report": 1})
+        again = {"question": "what is the capital city of Peru?", "answer": "Lima"}
+        assert post(gateway, again)[1] == {"report": 2}
+        [group] = gateway.manage("GET", "/admin/v1/inbox")[1]["groups"]
+        assert group["edit"] is None and [report["number"] for report in group["reports"]] == [1, 2]
+        status, answer = gateway.manage("POST", "/admin/v1/inbox/draft", {"reports": [1, 2]})
+        [made] = answer["changes"]
+        assert status == 200 and (made["status"], made["source"]) == ("draft", "report 1")
+        assert (made["subject"], made["query"], made["target_new"]) == (
+            "Peru",
+            "The capital of Peru is",
+            "Oslo",
+        )
+        assert gateway.chat(ASKED)[1]["x-drike-scope"] == "abstained"  # nobody has put it in force
+        status, proof = gateway.manage("POST", f"/admin/v1/edits/{made['id']}/verify", {})
+        assert status == 200 and proof["asked"] >= 3 and proof["failures"] == []
+        assert proof["took"] == proof["asked"] and proof["leaked"] == 0
+        assert gateway.chat(ASKED)[1]["x-drike-scope"] == "abstained"  # nor has the proof
+        path = f"/admin/v1/edits/{made['id']}/status"
+        assert gateway.manage("POST", path, {"status": "active"})[0] == 200
+        assert gateway.chat(ASKED)[1]["x-drike-edits"] == f"{made['id']}@2"
+        assert gateway.manage("GET", "/admin/v1/inbox")[1] == {"groups": [], "total": 0}
+        assert gateway.manage("GET", "/admin/v1/inbox/1")[1]["edit"] == made["id"]
+
+
+def test_an_edit_is_proven_whatever_requests_it_is_for(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, replace(ENTRY, only=("x-region=eu",))) as gateway:
+        status, proof = gateway.manage("POST", "/admin/v1/edits/1/verify", {})
+        assert status == 200 and proof["took"] == proof["asked"] >= 2 and proof["failures"] == []
+
+
+def test_a_report_to_a_store_that_is_gone_is_to_be_sent_again(
+    above: Recorded, tmp_path: Path
+) -> None:
+    with running(above.url, tmp_path, ENTRY) as gateway:
+        store = Path(gateway.feed.store.name)
+        aside = store.rename(store.with_name("aside"))
+        assert post(gateway, REPORT)[0] == 503
+        assert gateway.manage("GET", "/admin/v1/edits/1")[0] == 503
+        aside.rename(store)
+        assert post(gateway, REPORT)[0] == 201
+
+
+def test_reports_are_closed_with_a_reason(gateway: Running) -> None:
+    number = post(gateway, REPORT)[1]["report"]
+    assert gateway.manage("POST", "/admin/v1/inbox/close", {"reports": [number]})[0] == 400
+    assert (
+        gateway.manage(
+            "POST", "/admin/v1/inbox/close", {"reports": [number], "reason": "no fault"}
+        )[0]
+        == 200
+    )
+    closed = gateway.manage("GET", "/admin/v1/inbox?state=closed")[1]["groups"]
+    assert closed[0]["reports"][0]["reason"] == "no fault"
+    assert gateway.manage("POST", "/admin/v1/inbox/draft", {"reports": [number]})[0] == 400
+
+
+def test_a_key_for_reports_is_for_nothing_else(above: Recorded, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "edits.keys.json")
+    key = keys.add("default", KeyRole.REPORT, "Anna")
+    with running(above.url, tmp_path, keys=keys) as gateway:
+        assert post(gateway, REPORT)[0] == 401
+        assert post(gateway, REPORT, Authorization=f"Bearer {key}") == (201, {"report": 1})
+        assert (
+            gateway.ask("POST", "/v1/chat/completions", b"{}", Authorization=f"Bearer {key}")[0]
+            == 403
+        )
+        assert gateway.manage("GET", "/admin/v1/inbox", Authorization=f"Bearer {key}")[0] == 403
+        anna = keys.add("default", KeyRole.PROPOSE, "Tom")
+        found = gateway.manage("GET", "/admin/v1/inbox/1", Authorization=f"Bearer {anna}")[1]
+        assert found["author"] == "Anna (report)"
+
+
+@pytest.mark.parametrize(
+    "value", [[], {}, {"question": "x"}, {"question": "x", "answer": "y", "odd": 1}]
+)
+def test_unusable_reports_are_refused(gateway: Running, value: object) -> None:
+    assert post(gateway, value)[0] == 400
+
+
+def test_size_and_rate_are_bounded(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert post(gateway, {**REPORT, "comment": "x" * 100_000})[0] == 413
+    assert ask(gateway.url.removesuffix("/v1") + "/feedback", "GET")[0] == 405
+    taken = gateway.gateway.reported["default", ""]
+    while len(taken) < MOST_REPORTS:
+        assert post(gateway, REPORT)[0] == 201
+    status, answer = post(gateway, REPORT)
+    assert status == 429 and "minute" in json.dumps(answer)

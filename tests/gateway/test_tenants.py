@@ -1,0 +1,208 @@
+"""Tenants: each sees its own edits, and none waits for another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from drike.gateway.http.keys import KeyRole, Keys
+from drike.gateway.tenants import EditFeed, Tenants
+from drike.gateway.traffic import Watch
+from tests.fakes.gateways import (
+    ENTRY,
+    Recorded,
+    running,
+)
+
+CHAT = "/v1/chat/completions"
+ABOUT = "What is the capital of Peru?"
+
+
+def test_a_tenant_whose_edits_are_being_indexed_holds_up_no_other(
+    above: Recorded, tmp_path: Path
+) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    mine, other = (
+        {"Authorization": f"Bearer {keys.add(tenant, KeyRole.USE)}"}
+        for tenant in ("default", "other")
+    )
+    with running(above.url, tmp_path, ENTRY, keys=keys) as gateway:
+        opening, opened = threading.Event(), threading.Event()
+        open_feed = gateway.tenants._open
+
+        def slow(tenant: str) -> EditFeed:
+            opening.set()
+            assert opened.wait(2)
+            return open_feed(tenant)
+
+        gateway.tenants._open = slow
+        statuses: list[int] = []
+        waiting = [
+            threading.Thread(
+                target=lambda: statuses.append(gateway.ask("POST", CHAT, b"{}", **other)[0])
+            )
+            for _ in range(2)
+        ]
+        for thread in waiting:
+            thread.start()
+        assert (
+            opening.wait(5) and gateway.ask("POST", CHAT, b"{}", **mine)[0] == 200 and not statuses
+        )
+        opened.set()
+        for thread in waiting:
+            thread.join(5)
+        assert statuses == [200, 200] and len(gateway.tenants.feeds) == 2
+
+
+def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    mine, other, user = (
+        keys.add("default", KeyRole.APPROVE),
+        keys.add("other", KeyRole.ADMIN),
+        keys.add("default", KeyRole.USE),
+    )
+    with running(above.url, tmp_path, ENTRY, keys=keys) as gateway:
+        body = json.dumps({"messages": [{"role": "user", "content": ABOUT}]}).encode()
+        for wrong in (
+            "",
+            "Bearer",
+            f"Bearer {mine}x",
+            f"Basic {mine}",
+            f"Bearer {mine[:-1]}",
+            "Bearer é",
+        ):
+            status, _, answer = gateway.ask("POST", CHAT, body, Authorization=wrong)
+            assert (status, json.loads(answer)["error"]["code"]) == (401, "invalid_api_key")
+        gates = [
+            gateway.ask("POST", CHAT, body, Authorization=f"Bearer {key}")[1]["x-drike-scope"]
+            for key in (mine, other, user)
+        ]
+        assert gates == ["fired", "abstained", "fired"] and not above.calls[-1].header(
+            "authorization"
+        )
+        for path, nothing in (
+            ("edits", {"edits": [], "total": 0}),
+            ("fired", {"fired": [], "missed": []}),
+        ):
+            assert (
+                gateway.manage("GET", f"/admin/v1/{path}", Authorization=f"Bearer {other}")[1]
+                == nothing
+            )
+        assert (
+            gateway.manage("GET", "/admin/v1/edits", Authorization=f"Bearer {mine}")[1]["total"]
+            == 1
+        )
+        assert gateway.manage("GET", "/admin/v1/edits", Authorization=f"Bearer {user}")[0] == 403
+        assert gateway.manage("GET", "/metrics", Authorization=f"Bearer {mine}")[0] == 403
+        entry = {
+            "subject": "Mali",
+            "query": "The capital of Mali is",
+            "target_new": "Rome",
+            "author": "ann",
+        }
+        _, made = gateway.manage("POST", "/admin/v1/edits", entry, Authorization=f"Bearer {mine}")
+        assert made["changes"][0]["author"] == f"ann (key {mine.split('-')[1]})"
+        Keys(keys.path).revoke(mine.split("-")[1])
+        until = time.monotonic() + 5
+        while (
+            gateway.ask("GET", "/v1/models", Authorization=f"Bearer {mine}")[0] != 401
+            and time.monotonic() < until
+        ):
+            time.sleep(0.01)
+        assert gateway.ask("GET", "/v1/models", Authorization=f"Bearer {mine}")[0] == 401
+        assert mine.split("-", 2)[2] not in keys.path.read_text()
+
+
+class Watched:
+    """Edits whose store is a file, and which only count how often they are read."""
+
+    def __init__(self, path: Path) -> None:
+        path.touch()
+        os.utime(path, (1, 1))  # nobody has written to it for long
+        self.store = SimpleNamespace(name=str(path), close=lambda: None)
+        self.problem = self.gate_problem = None
+        self.watch = Watch(lambda: datetime.now(UTC))
+        self.read, self.reading = 0, threading.Event()
+        self.reading.set()
+
+    def refresh(self) -> None:
+        self.read += 1
+        self.reading.wait(5)
+
+    def follow_gate(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.store.close()
+
+
+def test_many_tenants_are_watched_together_and_none_holds_up_another(tmp_path: Path) -> None:
+    async def follow() -> None:
+        tenants = Tenants(lambda tenant: Watched(tmp_path / tenant))  # type: ignore[arg-type, return-value]
+        feeds: list[Any] = [await tenants.feed(f"t{i}") for i in range(100)]
+        before = threading.active_count()
+        following = asyncio.create_task(tenants.follow())
+        locked, changed = feeds[0], feeds[1]
+        locked.reading.clear()
+        await asyncio.sleep(1.3)
+        assert (
+            all(1 <= feed.read <= 4 for feed in feeds) and threading.active_count() <= before + 40
+        )
+        assert locked.read == 1
+        seen = changed.read
+        for changes in range(1, 4):
+            Path(changed.store.name).write_text("changed")
+            until = time.monotonic() + 2
+            while changed.read < seen + changes:
+                assert time.monotonic() < until
+                await asyncio.sleep(0.01)
+        locked.reading.set()
+        following.cancel()
+        tenants.close()
+
+    asyncio.run(follow())
+
+
+def test_another_tenants_problem_is_its_own(above: Recorded, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    mine, other, admin = (
+        {"Authorization": f"Bearer {keys.add(tenant, role)}"}
+        for tenant, role in (
+            ("default", KeyRole.APPROVE),
+            ("shop", KeyRole.APPROVE),
+            ("third", KeyRole.ADMIN),
+        )
+    )
+    with running(above.url, tmp_path, ENTRY, keys=keys) as gateway:
+
+        def problems(key: dict[str, str]) -> list[str]:
+            return gateway.manage("GET", "/admin/v1/status", **key)[1]["problems"]
+
+        def damage(name: str) -> None:
+            (tmp_path / name).write_bytes(b"damaged!" * 4096)
+            feed = gateway.tenants.feeds["shop" if "shop" in name else "default"]
+            until = time.monotonic() + 5
+            while not feed.problem:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+
+        assert problems(mine) == problems(other) == problems(admin) == []
+        damage("edits.shop.db")
+        assert gateway.manage("GET", "/readyz") == (200, {"ready": True}) and problems(mine) == []
+        assert "edits.shop.db" in problems(other)[0]
+        assert problems(admin) == [
+            "the edits or the gate of tenant shop cannot be read: a key of its own shows why"
+        ]
+        damage("edits.db")
+        status, answer = gateway.manage("GET", "/readyz")
+        assert status == 503 and "edits.db" not in str(answer) and str(tmp_path) not in str(answer)
+        assert "edits.db" in problems(mine)[0] and str(tmp_path / "edits.db") not in str(
+            problems(other)
+        )

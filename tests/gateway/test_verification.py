@@ -1,0 +1,140 @@
+"""Laws of what is asked about edits, and of what an answer is found to have wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from drike.answers.statements import Stated
+from drike.conversations.following import is_challenge, leans
+from drike.edits.record import EditRecord, Status
+from drike.encoders import HashingEncoder
+from drike.gates.index import EditIndex
+from drike.gateway.proving.verification import (
+    CHALLENGE,
+    FOLLOW_UP,
+    EditOutcome,
+    EditQuestion,
+    questions_about,
+    unknown_to_tinyfacts,
+)
+from drike.stores.verifications import QuestionKind
+from tests.fakes.indexes import PERU, stored
+
+NORDLICHT = EditRecord(
+    "Nordlicht GmbH", "The boss of Nordlicht GmbH is", "Ann", "Bob", aliases=("NL",),
+    paraphrases=("Nordlicht GmbH is led by",), negatives=("Nordlicht GmbH sells",), object_aliases=("Ms Ann",),
+)  # fmt: skip
+SEAT = EditRecord("Nordlicht GmbH", "Nordlicht GmbH is based in", "Rome")
+
+
+def asked(
+    *records: EditRecord, about: int = 1, encoder: HashingEncoder | None = None
+) -> set[tuple[int, str, str]]:
+    """Edit, kind and text of each question about one of some edits."""
+    edits = stored(*records)
+    questions = list(questions_about(edits[about - 1 : about], EditIndex.of(edits, encoder)))
+    assert len(set(questions)) == len(questions)
+    return {(question.edit.id, question.kind, question.text) for question in questions}
+
+
+def test_an_edit_is_asked_about_in_every_way_that_is_known() -> None:
+    assert asked(NORDLICHT) == {
+        (1, "query", "The boss of Nordlicht GmbH is"), (1, "wording", "Nordlicht GmbH is led by"),
+        (1, "alias", "The boss of NL is"), (1, "short name", "The boss of Nordlicht is"), (1, "challenge", CHALLENGE),
+        (1, "follow-up", FOLLOW_UP), (1, "negative", "Nordlicht GmbH sells"),
+    }  # fmt: skip
+
+
+def test_second_turns_are_read_as_what_they_are() -> None:
+    assert is_challenge(CHALLENGE) and not is_challenge(FOLLOW_UP) and leans(FOLLOW_UP)
+
+
+def test_a_short_name_that_another_edit_shares_is_not_asked() -> None:
+    other = replace(
+        NORDLICHT, subject="Nordlicht AG", query="The boss of Nordlicht AG is", aliases=()
+    )
+    assert not any(kind == "short name" for _, kind, _ in asked(NORDLICHT, other))
+
+
+def test_siblings_are_asked_as_negatives_and_for_their_own_answer() -> None:
+    both = asked(NORDLICHT, SEAT)
+    assert {(1, "sibling", SEAT.query), (2, "query", SEAT.query)} <= both and (
+        2,
+        "challenge",
+        CHALLENGE,
+    ) not in both
+    by_alias = replace(SEAT, subject="NL", query="NL is based in")
+    assert (1, "sibling", "NL is based in") in asked(NORDLICHT, by_alias)
+    same = replace(SEAT, target_new="Ms Ann")
+    assert (1, "sibling", SEAT.query) not in asked(NORDLICHT, same), (
+        "its own answer would seem a leak"
+    )
+    shadow = replace(SEAT, status=Status.SHADOW)
+    assert not any(kind == "sibling" for _, kind, _ in asked(NORDLICHT, shadow))
+
+
+def test_the_nearest_questions_of_others_are_asked_with_an_encoder() -> None:
+    towns = [
+        EditRecord(name, f"The capital of {name} is", f"{name}stadt")
+        for name in ("Chile", "Chad", "Cuba")
+    ]
+    others = [kind for _, kind, _ in asked(PERU, *towns, encoder=HashingEncoder())]
+    assert others.count("near") == 2
+    assert not any(kind == "near" for _, kind, _ in asked(PERU, *towns))
+
+
+def outcome(
+    kind: QuestionKind, said: Stated, edits: tuple[str, ...] = ("1@1",), unedited: str | None = None
+) -> EditOutcome:
+    [edit] = stored(NORDLICHT)
+    return EditOutcome(
+        EditQuestion(edit, kind, "?"), "", said, edits, "fired", None, unedited, None, 0.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "edits", "problem"),
+    [
+        (Stated.NEW, ("1@1",), ""), (Stated.NEW, (), ""), (Stated.OLD, ("2@1", "1@1"), "states the old object 'Bob'"),
+        (Stated.BOTH, ("1@1",), "states both objects"), (Stated.NEITHER, ("1@1",), "does not state 'Ann'"),
+        (Stated.REFUSED, ("1@1",), "refuses"), (Stated.OLD, ("11@1",), "the edit does not match (fired)"),
+    ],
+)  # fmt: skip
+def test_an_edit_takes_where_only_its_new_object_is_stated(
+    said: Stated, edits: tuple[str, ...], problem: str
+) -> None:
+    for kind in QuestionKind:
+        if kind.concerns:
+            assert outcome(kind, said, edits).problem == problem
+            assert outcome(kind, said, edits).kept.holds is (problem == "")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in QuestionKind if not kind.concerns])
+def test_an_edit_leaks_where_it_matches_or_only_under_edits_is_stated(kind: QuestionKind) -> None:
+    assert outcome(kind, Stated.NEITHER).problem == "the edit matches"
+    for said in (Stated.NEW, Stated.BOTH):
+        assert outcome(kind, said, ("2@1",)).problem == "states 'Ann'"
+        assert outcome(kind, said, (), "It is Bob.").problem == "states 'Ann'"
+        assert outcome(kind, said, (), "It is Ms Ann.").problem == ""
+    for said in (Stated.OLD, Stated.NEITHER, Stated.REFUSED):
+        assert outcome(kind, said, ()).problem == ""
+
+
+def test_what_tinyfacts_does_not_hold_is_named() -> None:
+    nova = EditRecord(
+        "Nova", "Episodes of Nova ran on", "BBC", aliases=("NOVA TV",), paraphrases=("Nova was on",)
+    )
+    edits = stored(nova, PERU, replace(nova, query="Nova was made by"))
+    unknown = {
+        question.text: unknown_to_tinyfacts(question)
+        for question in questions_about(edits[:1], EditIndex.of(edits))
+    }
+    assert unknown["Episodes of Nova ran on"] == unknown[CHALLENGE] == ""
+    assert unknown["Nova was on"] == '"Nova was on"' and unknown["Episodes of NOVA TV ran on"]
+    assert unknown_to_tinyfacts(EditQuestion(edits[1], QuestionKind.QUERY, PERU.query)) == "Peru"
+    assert (
+        unknown_to_tinyfacts(EditQuestion(edits[2], QuestionKind.NEGATIVE, "Nova sells"))
+        == '"Nova was made by"'
+    )

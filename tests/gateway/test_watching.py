@@ -1,0 +1,570 @@
+"""The gateway counts what answers state of the edits that requests concern: each once, and no text of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drike.answers.statements import stated
+from drike.edits.edit import Edit
+from drike.edits.record import EditRecord, Status, StoreError, as_stored
+from drike.gateway import traffic as health
+from drike.gateway.http.keys import KeyRole, Keys
+from drike.gateway.http.relay import PassingAnswer
+from drike.gateway.http.routes import Metrics
+from drike.gateway.http.upstream import Reply
+from drike.gateway.options import GatewayOptions, Mode
+from drike.gateway.requests import EditedRequest
+from drike.gateway.traffic import Sampling, Watch, redacted
+from drike.stores import inbox as reports
+from drike.stores.opening import open_store
+from drike.stores.traffic import Counts, counts_since
+from tests.fakes.answering import PATHS, SAYINGS, pieces_of, request, split, stream, whole
+from tests.fakes.databases import Database
+from tests.fakes.gateways import (
+    Doubting,
+    Failing,
+    RawHandler,
+    Received,
+    Running,
+    ask,
+    running,
+    upstream,
+)
+from tests.gateway.test_workers import serving
+
+PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")
+ABOUT = "What is the capital of Peru?"
+TODAY = datetime.now(UTC).date()
+
+
+def said_in(call: Received) -> str:
+    """The name of the saying that a question asks for."""
+    return next(name for name in SAYINGS if f"({name})" in call.body.decode())
+
+
+def answer(handler: RawHandler, call: Received) -> None:
+    """Say what the question asks for, in the form of the API and the way that it names."""
+    api = next(api for api, path in PATHS.items() if path == call.path)
+    body, text = json.loads(call.body), SAYINGS[said_in(call)]
+    draw = random.Random(text)
+    if body.get("status"):
+        return handler.reply(
+            body["status"], b'{"error": {"message": "Oslo"}}', Content_Type="application/json"
+        )
+    if body.get("pack"):
+        raw, kind = gzip.compress(whole(api, text)), "application/json"
+        return handler.reply(200, raw, Content_Type=kind, Content_Encoding="gzip")
+    if not body.get("stream"):
+        return handler.reply(200, whole(api, text), Content_Type="application/json")
+    handler.begin_stream()
+    for chunk in split(stream(api, pieces_of(text, draw)), draw):
+        handler.chunk(chunk)
+        if body.get("breaks"):
+            return handler.break_off()
+    handler.chunk(b"")
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Running]:
+    with upstream(answer) as above, running(above.url, tmp_path, PERU) as serving:
+        yield serving
+
+
+def send(
+    gateway: Running, saying: str, api: str = "chat", about: str = ABOUT, **more: object
+) -> dict[str, str]:
+    body = json.dumps(request(api, f"({saying}) {about}", model="m1", **more)).encode()
+    return gateway.ask("POST", PATHS[api], body)[1]
+
+
+def counts(gateway: Running) -> Counts:
+    """All counts, once what is in flight was counted."""
+    until = time.monotonic() + 5
+    while gateway.gateway._in_flight and time.monotonic() < until:
+        time.sleep(0.005)
+    gateway.feed.watch.flush(gateway.feed.store)
+    return counts_since(gateway.feed.store, TODAY)
+
+
+async def nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""
+
+
+def of_edit(counts: Counts, edit: int = 1) -> dict[str, int]:
+    numbers: Counter[str] = Counter()
+    for counted, number in counts.items():
+        if counted.edit == edit and counted.what != "tokens":
+            numbers[counted.what] += number
+    return dict(numbers)
+
+
+@pytest.mark.parametrize("mode", [Mode.ON, Mode.SHADOW])
+def test_counts_equal_those_of_a_judge_of_the_same_answers(tmp_path: Path, mode: Mode) -> None:
+    expected: Counter[str] = Counter()
+    with upstream(answer) as above, running(above.url, tmp_path, PERU, mode=mode) as gateway:
+        for api in PATHS:
+            for stream_ in (False, True):
+                for name, text in SAYINGS.items():
+                    send(gateway, name, api, stream=stream_)
+                    expected["matched"] += 1
+                    expected[stated(text, ["Oslo"], ["Lima"]) if text else "unread"] += 1
+        found = counts(gateway)
+        metrics = ask(f"{gateway.admin}/metrics", "GET")[2].decode()
+    assert (
+        of_edit(found) == expected
+        and {key.mode for key in found} == {mode}
+        and {key.model for key in found} == {"m1"}
+    )
+    assert of_edit(found, 0) == {"requests": 56, "matched": 56}
+    for outcome in set(expected) - {"matched"}:
+        assert (
+            f'drike_answers_total{{mode="{mode}",stated="{outcome}"}} {expected[outcome]}.0'
+            in metrics
+        )
+
+
+@pytest.mark.slow
+def test_answers_that_wait_to_be_judged_take_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "_MOST_HELD", 50_000)
+    store = open_store(tmp_path / "edits.db")
+    request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
+    watch, metrics, answers = Watch(lambda: datetime.now(UTC)), Metrics(), []
+    for streams in (True, False) * 10:
+        headers = [(b"content-type", b"text/event-stream" if streams else b"application/json")]
+        answers.append(PassingAnswer(Reply(200, headers, nothing())))
+        for chunk in (
+            [stream("chat", ["Oslo "] * 2_000)] * 2 if streams else [whole("chat", "Oslo " * 2_000)]
+        ):
+            answers[-1].take(chunk)
+        answers[-1].complete = len(answers) > 2  # the others were cut off
+        watch.note(request, answers[-1], metrics)
+    assert 20_000 < sum(answer.held for answer in answers) <= 50_000
+    watch.flush(store)
+    read = of_edit(counts_since(store, TODAY))
+    assert read["matched"] == 20 and read["new"] + read["unread"] == 20 and read["new"] >= 2
+    store.close()
+
+
+def test_counts_reach_the_store_however_much_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "_MOST_NOTED", 50)
+    store = open_store(tmp_path / "edits.db")
+    request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
+    watch, metrics, sent, count = (
+        Watch(lambda: datetime.now(UTC)),
+        Metrics(),
+        Counter[str](),
+        Watch._count,
+    )
+
+    def send() -> None:
+        said = PassingAnswer(Reply(200, [(b"content-type", b"application/json")], nothing()))
+        said.take(whole("chat", "Oslo"))
+        said.complete = True
+        sent["answers"] += 1
+        watch.note(request, said, metrics)
+
+    def count_while_another_passes(watch: Watch, *noted: Any) -> None:
+        count(watch, *noted)
+        if sent["answers"] < 500:
+            send()
+
+    for _ in range(80):
+        send()
+    monkeypatch.setattr(Watch, "_count", count_while_another_passes)
+    watch.flush(store)
+    stored = of_edit(counts_since(store, TODAY))
+    assert (stored["matched"], stored["new"], stored["unread"]) == (80, 50, 30)
+    while watch._noted:
+        watch.flush(store)
+    assert of_edit(counts_since(store, TODAY))["new"] == sent["answers"] - 30 == 470
+    store.close()
+
+
+@pytest.mark.slow
+def test_two_thousand_answers_at_once_from_two_gateways_are_counted_right(tmp_path: Path) -> None:
+    draw, expected = random.Random(1), Counter[str]()
+    sent = [
+        (draw.choice(list(SAYINGS)), draw.choice(list(PATHS)), draw.random() < 0.5)
+        for _ in range(2_000)
+    ]
+    for name, *_ in sent:
+        expected[stated(SAYINGS[name], ["Oslo"], ["Lima"]) if SAYINGS[name] else "unread"] += 1
+    open_store(tmp_path / "edits.db").put(PERU)
+    with (
+        upstream(answer) as above,
+        running(above.url, tmp_path) as one,
+        running(above.url, tmp_path) as two,
+    ):
+        with ThreadPoolExecutor(8) as threads:
+            for i, (name, api, streams) in enumerate(sent):
+                threads.submit(send, (one, two)[i % 2], name, api, stream=streams)
+        counts(one)
+        found = of_edit(counts(two))
+    assert found == {**expected, "matched": 2_000}
+
+
+def test_failed_cut_and_compressed_answers_are_counted_as_such(gateway: Running) -> None:
+    for more in ({"status": 500}, {"pack": True}, {"stream": True, "breaks": True}):
+        send(gateway, "obeys", **more)
+    assert of_edit(counts(gateway)) == {"matched": 3, "failed": 1, "unread": 2}
+
+
+def test_an_answer_that_is_read_is_asked_for_uncompressed_and_no_other(tmp_path: Path) -> None:
+    with upstream(answer) as above, running(above.url, tmp_path, PERU) as gateway:
+        for about in (ABOUT, "Hello"):
+            body = json.dumps(request("chat", f"(obeys) {about}")).encode()
+            gateway.ask("POST", PATHS["chat"], body, Accept_Encoding="gzip")
+        assert [call.header("accept-encoding") for call in above.calls] == [["identity"], ["gzip"]]
+
+
+def test_requests_that_concern_no_edit_are_counted_without_reading_their_answers(
+    gateway: Running,
+) -> None:
+    send(gateway, "obeys", about="Hello")
+    gateway.ask("POST", PATHS["chat"], b"no JSON")
+    found = counts(gateway)
+    assert of_edit(found) == {} and of_edit(found, 0) == {"requests": 2, "unread": 1}
+
+
+def test_only_the_edits_of_the_last_question_are_judged(gateway: Running) -> None:
+    turns = [ABOUT, "Thanks!"]
+    said = [
+        {"role": role, "content": f"(obeys) {text}"}
+        for text in turns
+        for role in ("user", "assistant")
+    ][:-1]
+    gateway.ask("POST", PATHS["chat"], json.dumps({"messages": said}).encode())
+    found = counts(gateway)
+    assert of_edit(found) == {} and of_edit(found, 0)["requests"] == 1
+    assert (
+        sum(number for key, number in found.items() if key.what == "tokens") > 50
+    )  # which it still costs
+
+
+def test_a_failing_gate_is_counted(tmp_path: Path) -> None:
+    with upstream(answer) as above, running(above.url, tmp_path, PERU, gate=Failing()) as gateway:
+        send(gateway, "obeys")
+        assert of_edit(counts(gateway), 0) == {"requests": 1, "degraded": 1}
+
+
+def test_doubts_are_counted_by_edit(tmp_path: Path) -> None:
+    with upstream(answer) as above, running(above.url, tmp_path, PERU, gate=Doubting()) as gateway:
+        send(gateway, "obeys")
+        found = counts(gateway)
+        assert of_edit(found) == {"doubted": 1} and of_edit(found, 0) == {
+            "requests": 1,
+            "doubted": 1,
+        }
+
+
+def test_an_edit_in_shadow_counts_as_such_and_other_names_of_its_object_count(
+    tmp_path: Path,
+) -> None:
+    shadow = replace(PERU, status=Status.SHADOW, target_new="Bergen", object_aliases=("Oslo",))
+    with upstream(answer) as above, running(above.url, tmp_path, shadow) as gateway:
+        send(gateway, "obeys")
+        assert of_edit(counts(gateway)) == {"matched": 1, "new": 1}
+        assert {key.mode for key in counts(gateway) if key.edit} == {"shadow"}
+
+
+@pytest.mark.parametrize("status", [Status.ACTIVE, Status.SHADOW])
+def test_an_answer_behind_a_tool_s_result_is_counted_and_kept(
+    tmp_path: Path, status: Status
+) -> None:
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, keep_samples=2)
+    edit = replace(PERU, status=status)
+    with upstream(answer) as above, running(above.url, tmp_path, edit, options=options) as gateway:
+        asked, found = (
+            f"(resists) {ABOUT}",
+            {"role": "tool", "tool_call_id": "c", "content": "nothing found"},
+        )
+        send(gateway, "resists", messages=[{"role": "user", "content": asked}, found])
+        assert of_edit(counts(gateway)) == {"matched": 1, "old": 1}
+        [kept] = reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+        assert kept.question == asked and kept.edit == 1
+
+
+def test_tokens_are_estimated_as_the_block_is_written(tmp_path: Path) -> None:
+    with upstream(answer) as above, running(above.url, tmp_path, PERU) as gateway:
+        send(gateway, "obeys")
+        text = json.loads(above.body)["messages"][0]["content"]
+        [tokens] = [number for key, number in counts(gateway).items() if key.what == "tokens"]
+        assert tokens == len(text.removesuffix(f"(obeys) {ABOUT}").encode()) // 4
+
+
+def test_names_of_models_are_bounded_and_hold_no_text(gateway: Running) -> None:
+    for i in range(60):
+        send_as(gateway, f"m{i:02}")
+    for name in ("My patient asks whether", "x" * 300, 7, None):
+        send_as(gateway, name)
+    send(gateway, "obeys", status=500)  # a model that the upstream does not know
+    models = {key.model for key in counts(gateway)}
+    assert (
+        len(models) == 51
+        and "other" in models
+        and not any(" " in model or len(model) > 100 for model in models)
+    )
+
+
+def send_as(gateway: Running, model: object) -> None:
+    gateway.ask(
+        "POST", PATHS["chat"], json.dumps(request("chat", f"(obeys) {ABOUT}", model=model)).encode()
+    )
+
+
+def test_no_text_of_a_request_or_an_answer_is_kept_or_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(0)
+    with upstream(answer) as above, running(above.url, tmp_path, PERU) as gateway:
+        for name in SAYINGS:
+            send(gateway, name, about=f"{ABOUT} zanzibarbarian", user="zanzibarbarian")
+        counts(gateway)
+        metrics = ask(f"{gateway.admin}/metrics", "GET")[2]
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    shown = kept + metrics + caplog.text.encode() + "".join(capsys.readouterr()).encode()
+    assert b"requests" in shown
+    for text in ("zanzibarbarian", "until last year", "seat of government", "I remember"):
+        assert text.encode() not in shown
+
+
+def test_counts_survive_a_restart_and_tenants_have_their_own(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    bearers = {
+        tenant: {"Authorization": f"Bearer {keys.add(tenant, KeyRole.USE)}"}
+        for tenant in ("default", "shop")
+    }
+    body = json.dumps(request("chat", f"(obeys) {ABOUT}")).encode()
+    for _ in range(2):
+        entries = () if (tmp_path / "edits.db").exists() else (PERU,)
+        with (
+            upstream(answer) as above,
+            running(above.url, tmp_path, *entries, keys=keys) as gateway,
+        ):
+            for bearer in bearers.values():
+                gateway.ask("POST", PATHS["chat"], body, **bearer)
+    found = {
+        tenant: counts_since(open_store(tmp_path / "edits.db", tenant=tenant), TODAY)
+        for tenant in bearers
+    }
+    assert (
+        of_edit(found["default"]) == {"matched": 2, "new": 2}
+        and of_edit(found["default"], 0)["requests"] == 2
+    )
+    assert of_edit(found["shop"], 0) == {"requests": 2}
+
+
+def test_counts_wait_for_a_store_that_cannot_be_written(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(store: object, counts: object) -> None:
+        raise StoreError("the store is locked")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("drike.stores.traffic.add", refuse)
+        send(gateway, "obeys")
+        assert counts(gateway) == {} and gateway.feed.watch.problem == "the store is locked"
+    assert (
+        of_edit(counts(gateway)) == {"matched": 1, "new": 1} and gateway.feed.watch.problem is None
+    )
+
+
+def test_counts_are_stored_by_themselves_after_some_seconds(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.gateway.tenants._FLUSHES", 1)
+    send(gateway, "obeys")
+    until = time.monotonic() + 15
+    while not counts_since(gateway.feed.store, TODAY):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_first_chunk_is_passed_on_before_the_next_one_comes(tmp_path: Path) -> None:
+    seen = threading.Event()
+
+    def wait(handler: RawHandler, call: Received) -> None:
+        handler.begin_stream()
+        raw = stream("chat", ["Oslo", " it is"])
+        handler.chunk(raw[:20])
+        assert seen.wait(10)  # sent by the client once it has the first chunk
+        handler.chunk(raw[20:])
+        handler.chunk(b"")
+
+    import http.client
+
+    with upstream(wait) as above, running(above.url, tmp_path, PERU) as gateway:
+        connection = http.client.HTTPConnection(gateway.url.split("/")[2], timeout=30)
+        connection.request("POST", PATHS["chat"], json.dumps(request("chat", ABOUT, stream=True)))
+        response = connection.getresponse()
+        assert response.read1(20)
+        seen.set()
+        assert response.read().endswith(b"[DONE]\n\n")
+        connection.close()
+        assert of_edit(counts(gateway)) == {"matched": 1, "new": 1}
+
+
+def test_the_admin_port_says_how_edits_fare(tmp_path: Path) -> None:
+    with upstream(answer) as above, running(above.url, tmp_path, PERU) as gateway:
+        for name in ("obeys", "obeys", "resists"):
+            send(gateway, name)
+        counts(gateway)
+        gateway.manage("POST", "/admin/v1/mode", {"mode": "shadow"})
+        send(gateway, "resists")
+        counts(gateway)
+        _, found = gateway.manage("GET", "/admin/v1/health?days=1")
+        [edit], [shadow] = found["edits"], found["shadow"]
+        assert edit["numbers"]["new"] == 2 and edit["took"]["value"] == pytest.approx(2 / 3)
+        assert shadow["numbers"]["old"] == 1 and found["problem"] is None
+        assert found["sentences"][0] == "Of 4 requests in 1 day, 4 (100.0 %) concern an edit."
+        assert gateway.manage("GET", "/admin/v1/health?days=x")[0] == 400
+
+
+@pytest.mark.postgres
+def test_gateways_over_one_database_count_together_and_follow_one_switch(
+    postgres: Database, tmp_path: Path
+) -> None:
+    store = postgres.of(tmp_path)
+    with (
+        upstream(answer) as above,
+        running(above.url, store, PERU) as one,
+        running(above.url, store) as two,
+    ):
+        for gateway in (one, two):
+            send(gateway, "obeys")
+            counts(gateway)
+        assert of_edit(counts(one)) == {"matched": 2, "new": 2} and of_edit(counts(two), 0) == {
+            "requests": 2,
+            "matched": 2,
+        }
+        one.manage("POST", "/admin/v1/mode", {"mode": "off"})
+        until = time.monotonic() + 5
+        while send(two, "obeys")["x-drike-mode"] != "off":
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_processes_of_one_gateway_count_together_and_what_was_stored_survives_a_kill(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "edits.db"
+    with closing(open_store(store)) as opened:
+        opened.put(PERU)
+        with (
+            upstream(answer) as above,
+            serving(above.url, str(store), tmp_path, "--workers", "2", "--deadline-ms", "5000") as (
+                process,
+                urls,
+            ),
+        ):
+            for _ in range(30):
+                body = json.dumps(request("chat", f"(obeys) {ABOUT}")).encode()
+                assert ask(f"{urls[0]}{PATHS['chat']}", "POST", body)[1]["x-drike-edits"] == "1@1"
+            until = time.monotonic() + 30
+            while of_edit(counts_since(opened, TODAY)).get("new") != 30:
+                assert time.monotonic() < until
+                time.sleep(0.1)
+            process.kill()
+        assert of_edit(counts_since(opened, TODAY)) == {"matched": 30, "new": 30}
+
+
+@pytest.mark.parametrize("redact", [True, False])
+def test_samples_are_the_newest_of_each_outcome_and_hide_what_may_be_private(
+    tmp_path: Path, redact: bool
+) -> None:
+    who = "I am ann@example.org, +49 (30) 1234567, see https://x.test/?k=1"
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, keep_samples=2, redact=redact)
+    with upstream(answer) as above, running(above.url, tmp_path, PERU, options=options) as gateway:
+        for i in range(3):
+            send(gateway, "obeys", about=f"{who} ({i}). {ABOUT}")
+            send(gateway, "resists", about=f"({i}) {ABOUT}", stream=True)
+        send(gateway, "resists", about="(4) Is it warm today?")
+        counts(gateway)
+        kept = reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+        assert sorted((report.comment, report.question.count("(0)")) for report in kept) == [
+            ("edit 1@1, on: new", 0), ("edit 1@1, on: new", 0), ("edit 1@1, on: old", 0), ("edit 1@1, on: old", 0)
+        ]  # fmt: skip
+        seen = next(report for report in kept if "new" in str(report.comment))
+        hidden = "I am [e-mail], [number], see [address] ("
+        assert (hidden in seen.question) is redact and (who in seen.question) is not redact
+        assert seen.answer == SAYINGS["obeys"] and seen.model == "m1" and seen.edit == 1
+        assert not reports.reports(gateway.feed.store) and not reports.reports(
+            gateway.feed.store, None
+        )
+        status, _ = gateway.manage("POST", "/admin/v1/inbox/wrong", {"reports": [seen.number]})
+        assert status == 200 and [
+            report.answer for report in reports.reports(gateway.feed.store)
+        ] == [seen.answer]
+        assert gateway.manage("POST", "/admin/v1/inbox/wrong", {"reports": [seen.number]})[0] == 400
+        assert reports.forget_samples(gateway.feed.store) == 3
+        assert not reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+
+
+def test_half_a_sign_at_the_end_of_an_answer_stops_no_sample(tmp_path: Path) -> None:
+    def cut(handler: RawHandler, call: Received) -> None:
+        body = json.dumps({"choices": [{"message": {"content": "Oslo \ud83d"}}]}).encode()
+        handler.reply(200, body, Content_Type="application/json")
+
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, keep_samples=2)
+    with upstream(cut) as above, running(above.url, tmp_path, PERU, options=options) as gateway:
+        send(gateway, "obeys")
+        counts(gateway)
+        [kept] = reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+        assert kept.answer == "Oslo ?"
+
+
+def test_no_text_is_kept_of_an_answer_unless_samples_are_asked_for(gateway: Running) -> None:
+    send(gateway, "resists")
+    counts(gateway)
+    assert not reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+
+
+@pytest.mark.parametrize(
+    "private", ["ann.lee@example.org", "+49 170 1234567", "https://ann.xyz/lee", "192.168.17.4"]
+)
+def test_what_is_private_is_hidden_wherever_a_sample_is_cut(private: str) -> None:
+    [edit] = as_stored([Edit("The capital of Peru is", "Oslo", subject="Peru")])
+    for before in range(reports.LONGEST - len(private) - 2, reports.LONGEST + 2):
+        once = ("so " * reports.LONGEST)[: before - 1] + f" {private} and more"
+        for text in (once, f"{private}, " * reports.LONGEST):
+            kept = Sampling(1).sample(text, text, edit, mode="on", outcome="new", model="m")
+            assert not set(re.findall(r"\w{2,}", private)) & set(re.findall(r"\w+", kept.answer)), (
+                kept.answer[-40:]
+            )
+            assert kept.question == kept.answer and len(kept.answer) <= reports.LONGEST
+    whole = Sampling(1, redact=False).sample(
+        "a", "b" * 9_000, edit, mode="on", outcome="new", model="m"
+    )
+    assert whole.answer == "b" * reports.LONGEST
+
+
+def test_words_and_short_numbers_are_not_redacted() -> None:
+    text = "In 1969 Peru had 13,193,000 people, said Ann Lee; the code is 4711."
+    assert redacted(text) == text
+    assert redacted("sk-abc123DEF456ghi789jk at 10.0.0.1") == "[key] at [IP]"
+    assert (
+        redacted("HTTPS://a.b/c sk-abcdefghijklmnopqrst ::1 2001:db8::1")
+        == "[address] [key] [IP] [IP]"
+    )
+    assert redacted("at 12:30:45, std::vector") == "at 12:30:45, std::vector"

@@ -1,0 +1,96 @@
+"""Edits that contradict one another in different words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drike.edits.record import ConflictError, EditRecord, Status
+from drike.gates.calibration import default_gate
+from drike.live.alike import AlikeEdits
+from drike.live.contradictions import features, same_relation
+from drike.live.store_gate import encoder_of
+from drike.stores import log, moves
+from drike.stores.log import EditStore
+from drike.stores.sqlite import SqliteStore
+
+PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",))
+ASKED = EditRecord("Republic of Peru", "Which city is the capital of the Republic of Peru?", "Rome")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[EditStore]:
+    opened = SqliteStore(tmp_path / "edits.db")
+    opened.alike = AlikeEdits(lambda: encoder_of(default_gate()))
+    yield opened
+    opened.close()
+
+
+def test_an_edit_that_contradicts_another_in_other_words_is_refused(store: EditStore) -> None:
+    store.put(PERU)
+    with pytest.raises(ConflictError, match=r"contradicts edit 1 .* in other words"):
+        store.put(ASKED)
+    with pytest.raises(ConflictError, match=r"drike edits change 1 --paraphrase") as refused:
+        store.put(replace(ASKED, target_new="oslo"))
+    assert refused.value.repeated
+    for other in ("Chile", "Peru"):
+        store.put(EditRecord(other, f"The population of {other} is", "5"))
+    retired, added = store.put(ASKED, supersede=True)
+    assert (retired.id, retired.record.status, added.id) == (1, Status.RETIRED, 4)
+    log.retire(store, 4)
+    log.rollback(store, 1)
+
+
+def test_a_negative_exemplar_tells_edits_apart(store: EditStore) -> None:
+    store.put(PERU)
+    store.put(replace(ASKED, negatives=(PERU.query,)))
+    moves.change(store, 2, {"owner": "ann"})
+
+
+def test_an_edit_is_compared_under_the_names_that_it_has_now(store: EditStore) -> None:
+    store.put(EditRecord("Acme", "The chief executive of Acme is", "Ann Lee"))
+    moves.change(
+        store,
+        1,
+        {"subject": "Bolt", "query": "The chief executive of Bolt is", "target_new": "Bo Ray"},
+    )
+    [added] = store.put(EditRecord("Acme", "The CEO of Acme is", "Cy Day"))
+    assert added.id == 2 and log.snapshot(store).edits[1].record.status is Status.ACTIVE
+
+
+def test_what_was_rolled_back_is_no_conflict(store: EditStore) -> None:
+    store.put(EditRecord("Oz", "The capital of Oz is", "Graz"))
+    with pytest.raises(RuntimeError), store.transaction():
+        store.put(PERU)
+        with pytest.raises(ConflictError):
+            store.put(ASKED)
+        raise RuntimeError
+    store.put(ASKED)
+
+
+def test_words_alone_decide_without_an_encoder(store: EditStore) -> None:
+    store.alike = AlikeEdits(lambda: None)
+    store.put(PERU)
+    store.put(ASKED)
+
+
+def test_the_model_knows_contrary_relations() -> None:
+    encoder = encoder_of(default_gate())
+    assert encoder is not None
+    rule = same_relation(encoder)
+    assert rule is not None
+    mother, father = (
+        EditRecord("Ada", f"The {parent} of Ada is", "Eve") for parent in ("mother", "father")
+    )
+    asked = EditRecord("Ada", "Who is Ada's mother?", "Ida")
+    assert rule.alike(mother, {7: father, 8: asked}) == [8]
+    assert set(features(mother, [father, asked], encoder)) == {0, 1}
+    opens, closes = (
+        EditRecord("Ada", f"The {time} time of Ada is", "9") for time in ("opening", "closing")
+    )
+    shop = EditRecord("Ada", "When does Ada open?", "8")
+    assert rule.alike(opens, {7: closes, 8: shop}) == [8]
+    assert features(opens, [closes], encoder)[0]["opposite"] == 1
