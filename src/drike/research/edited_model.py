@@ -25,7 +25,9 @@ from drike.live.store_gate import encoder_of, open_gate
 from drike.models.answers import complete, write_answers
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt, Role
-from drike.research.editors.catalog import Editor, EditorColumn, column_of, ranks_retains
+from drike.research.editors.columns import EditorColumn, column_of
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import ranks_retains
 from drike.research.editors.query_policy import applied
 from drike.stores.log import EditStore
 from drike.support.table import Table, as_markdown, markdown_text, visible
