@@ -17,7 +17,7 @@ from drike.edits.record import StoreError
 from drike.errors import DataError, UsageError
 from drike.gates.index import EditIndex
 from drike.gateway import traffic as live
-from drike.live import drafts as drafting
+from drike.live import drafts
 from drike.models import ApiOptions
 from drike.stores import inbox as reports
 from drike.stores import moves
@@ -142,7 +142,7 @@ def inbox(
             say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
         elif draft:
             reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
-            changes = drafting.draft(
+            changes = drafts.draft(
                 opened, draft, EditIndex.of(in_force(opened)), author=author(), model=reader
             )
             print_changes(changes)
@@ -154,15 +154,15 @@ def inbox(
 
 def _list(store: EditStore, state: ReportState | None) -> None:
     found = reports.reports(store, state)
-    for group in drafting.grouped(found[: drafting.MOST_SHOWN], EditIndex.of(in_force(store))):
+    for group in drafts.grouped(found[: drafts.MOST_SHOWN], EditIndex.of(in_force(store))):
         say(
             f"About edit {group.edit.id}: {group.edit.record.fact}"
             if group.edit
             else "About no edit in force"
         )
         say_lines(f"  {_line(each)}" for each in group.reports)
-    if len(found) > drafting.MOST_SHOWN:
-        note(f"the first {drafting.MOST_SHOWN} are listed: close some to see the others")
+    if len(found) > drafts.MOST_SHOWN:
+        note(f"the first {drafts.MOST_SHOWN} are listed: close some to see the others")
     say(
         f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}"
     )

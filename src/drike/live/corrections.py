@@ -23,7 +23,8 @@ from drike.stores.opening import TENANT, open_store
 class Corrected:
     """A copy of a request with its facts; the request itself if it concerns no edit.
 
-    edits: those stated, of later turns first. conflicts: ids of edits whose old object a tool or document states.
+    edits: those stated, of later turns first. conflicts: ids of edits whose old object a tool or
+    document states.
     """
 
     request: Mapping[str, Any]
@@ -35,10 +36,10 @@ class Corrected:
 class Corrections:
     """The edits of a store, to be put into requests as `drike serve` does before an upstream, always the latest.
 
-    store: a file or address, or an open store. gate: None for the one calibrated for the store, else the default
-    one, or `Named` where no encoder is installed. tenant: whose edits of the address. tool_results: state facts
-    behind these and documents, too. Threads may share it. Raises StoreError for a store that is missing or cannot be
-    read.
+    store: a file or address, or an open store. gate: None for the one calibrated for the store,
+    else the default one, or `Named` where no encoder is installed. tenant: whose edits of the
+    address. tool_results: state facts behind these and documents, too. Threads may share it. Raises
+    StoreError for a store that is missing or cannot be read.
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class Corrections:
     def apply(self, request: Mapping[str, Any], api: str = "chat") -> Corrected:
         """A request with the facts that it concerns; itself, if it concerns none.
 
-        request: JSON, not changed. api: chat, completions, responses or messages. Raises UsageError, StoreError.
+        request: JSON, not changed. api: chat, completions, responses or messages. Raises
+        UsageError, StoreError.
         """
         if api not in set(Api):
             raise UsageError(f"api is one of {', '.join(Api)}, not {api!r}")

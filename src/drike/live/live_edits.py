@@ -1,6 +1,7 @@
 """`LiveEdits`: the edits of a store as they are now, with the gate that decides on them and its index.
 
-The gateway, `Corrections`, an edited model and the replay of a log all read a store through this one view.
+The gateway, `Corrections`, an edited model and the replay of a log all read a store through this
+one view.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ _NEVER_READ = ""  # sorts before every time
 class StoreView:
     """What was read of a store at one moment.
 
-    index: the edits in force. new: those of them that the view before did not have. until: when an edit next begins
-    or ceases to hold, None for never. since: when the store was read, as a clock that is set back may bring edits back.
+    index: the edits in force. new: those of them that the view before did not have. until: when an
+    edit next begins or ceases to hold, None for never. since: when the store was read, as a clock
+    that is set back may bring edits back.
     """
 
     snapshot: Snapshot = field(default_factory=Snapshot)
@@ -41,7 +43,8 @@ class StoreView:
     ) -> StoreView:
         """The view of what is in force now: this one, if nothing has changed.
 
-        encoder: of the index's vectors. shadow: whether the index has shadow edits, too. Raises StoreError.
+        encoder: of the index's vectors. shadow: whether the index has shadow edits, too. Raises
+        StoreError.
         """
         latest = snapshot(store, self.snapshot)
         everything = self._must_read_everything(stamp(now), latest)
@@ -80,8 +83,8 @@ class StoreView:
 class LiveState:
     """A gate with the edits that it decides on, replaced as a whole, so that nobody sees half of a change.
 
-    gate_number: the gate's in the store, 0 for a gate that is not the store's, None where the store has another history
-    than when the gate was read.
+    gate_number: the gate's in the store, 0 for a gate that is not the store's, None where the store
+    has another history than when the gate was read.
     """
 
     gate: Gate
@@ -93,9 +96,10 @@ class LiveState:
 class LiveEdits:
     """A store's edits in force, its gate and their index, each as it is at the last refresh. Threads may share it.
 
-    gate: None for the store's own, whichever was calibrated last, or the default one. encoder_of_gate: opens a gate's
-    encoder. shadow: read shadow edits, too. prepare: called with edits that are new in force, before they are.
-    Nothing is read before the first `refresh`. Raises StoreError for a gate that cannot be read.
+    gate: None for the store's own, whichever was calibrated last, or the default one.
+    encoder_of_gate: opens a gate's encoder. shadow: read shadow edits, too. prepare: called with
+    edits that are new in force, before they are. Nothing is read before the first `refresh`. Raises
+    StoreError for a gate that cannot be read.
     """
 
     def __init__(
@@ -144,7 +148,8 @@ class LiveEdits:
     def refresh_gate(self) -> LiveState:
         """Decide by a newer gate of the store, once all edits are encoded for it.
 
-        Raises StoreError for a gate that cannot be read, EncoderError for one whose encoder cannot be opened.
+        Raises StoreError for a gate that cannot be read, EncoderError for one whose encoder cannot
+        be opened.
         """
         if not self._follows_store:
             return self.state
@@ -154,7 +159,8 @@ class LiveEdits:
         number, gate = newer or (0, usual_gate())
         encoder = self._encoder_of_gate(gate)
 
-        # All edits are encoded before the lock is taken: that may take minutes, in which edits must stay current.
+        # All edits are encoded before the lock is taken: that may take minutes, in which edits must
+        # stay current.
         index = _encoded(self.state.view.index, encoder, self.state.view.index)
         with self._replacing:
             view = self.state.view

@@ -33,8 +33,9 @@ def open_gate(
 ) -> Gate:
     """The gate for a store: the one calibrated for it, else `usual_gate`; or another.
 
-    name: "named", "calibrated" for the default gate, "careful" or "eager" for a setting of the store's, or a file.
-    threshold: another than the gate's. Raises StoreError if it is damaged, UsageError for no such file or threshold.
+    name: "named", "calibrated" for the default gate, "careful" or "eager" for a setting of the
+    store's, or a file. threshold: another than the gate's. Raises StoreError if it is damaged,
+    UsageError for no such file or threshold.
     """
     gate: Gate = Named() if name == "named" else calibration.default_gate()
     own = stored_gate(store) if store and name in (None, "careful", "eager") else None
@@ -127,8 +128,9 @@ def calibrate(
 ) -> tuple[Calibrated, Certificate]:
     """A gate calibrated on the probes of one half of the edits, and certified on those of the other half.
 
-    level: the rate of false matches. The gate has the lowest threshold that is certified or, if none is, the default
-    gate's. Raises StoreError if no edit of the other half has a probe that must not match.
+    level: the rate of false matches. The gate has the lowest threshold that is certified or, if
+    none is, the default gate's. Raises StoreError if no edit of the other half has a probe that
+    must not match.
     """
     bare, probes = calibration.make_probes(edits)
     index = EditIndex.of(bare, encoder)

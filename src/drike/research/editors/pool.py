@@ -46,7 +46,7 @@ class Pool:
     demonstrations. remembered: how many sets are cached, None for all, which a server must not do.
 
     `fallbacks` has a sentence for each kind of probe that the records lack and that something else
-    replaces (docs/method.md, row 30). Raises PoolError for fewer records than roles.
+    replaces (docs/design/method.md, row 30). Raises PoolError for fewer records than roles.
     """
 
     def __init__(
