@@ -47,8 +47,9 @@ from drike.live.store_gate import encoder_of, open_gate, stored_gate
 from drike.models import EMBEDDED
 from drike.models import load as load_model
 from drike.models.served import KEY, SERVICES, is_loopback, is_served, key_in
-from drike.stores.log import EditStore, Snapshot
+from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
+from drike.stores.snapshots import Snapshot
 
 STORE = "edits.db"
 EXAMPLE = EditRecord(

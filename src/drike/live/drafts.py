@@ -12,9 +12,8 @@ from drike.errors import DrikeError
 from drike.gates.index import EditIndex
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE
-from drike.stores import inbox as reports
-from drike.stores.inbox import Report, ReportState
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
+from drike.stores.inbox import Inbox, Report, ReportState
 from drike.text.short_forms import sections
 from drike.text.words import mentions, words
 
@@ -109,7 +108,7 @@ def draft(
     """Draft an edit from open reports of the same, and close them. Raises DraftError, StoreError, ModelError."""
     if not numbers:
         raise DraftError("no report is named: give the number of one")
-    asked = [reports.report(store, number) for number in dict.fromkeys(numbers)]
+    asked = [Inbox(store.database).report(number) for number in dict.fromkeys(numbers)]
     main = next((report for report in asked if report.correction), asked[0])
     found = fields_by(model, main) if model else {}
     with store.transaction():
@@ -126,7 +125,7 @@ def draft(
             replace(record, paraphrases=wordings, author=author, reason=main.comment)
         )
         for report in asked:
-            reports.close(store, report.number, author=author, edit=changes[-1].id)
+            Inbox(store.database).close(report.number, author=author, edit=changes[-1].id)
     return changes
 
 

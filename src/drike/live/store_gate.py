@@ -22,7 +22,8 @@ from drike.gates.calibration import Certificate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import WithRelations
-from drike.stores.log import EditStore, Snapshot, snapshot
+from drike.stores.edit_store import EditStore
+from drike.stores.snapshots import Snapshot, snapshot
 from drike.text.relation_wordings import Relation, read_relations
 
 _LOG = logging.getLogger(__name__)

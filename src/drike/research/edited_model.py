@@ -27,7 +27,7 @@ from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt, Role
 from drike.research.editors.catalog import Editor, EditorColumn, column_of, ranks_retains
 from drike.research.editors.query_policy import applied
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.support.table import Table, as_markdown, markdown_text, visible
 from drike.text.words import mentions
 
