@@ -31,6 +31,7 @@ from drike.live.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
 from drike.models.served import ApiOptions, Meter, is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache
+from drike.models.served.quirks import for_newer_models
 from drike.stores.edit_store import EditStore, versions_of
 from drike.stores.verifications import Verification, Verifications, VerifiedQuestion, compare_runs
 from drike.support.files import write_text
@@ -243,8 +244,9 @@ async def _ask(
     options, api = plan.options, plan.api
     effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
     most, greedy = TOKENS + api.thinking_tokens, {"temperature": 0} if plan.samples == 1 else {}
+    limited = {"max_tokens": most, **greedy, **effort}
     forms: Sequence[Settings] = (
-        {"max_tokens": most, **greedy, **effort}, {"max_completion_tokens": most, **effort}, effort,
+        limited, for_newer_models(limited), effort,
     )  # fmt: skip
     cache = None if api.no_cache or plan.dry_run else AnswerCache()
     settings = forms if options.upstream else [{}]

@@ -5,9 +5,16 @@ They follow from the log and are kept in a table of their own, since nobody want
 others: the sum of a number for each claim (its mark), which is kept up to date claim by claim.
 """
 
+import hashlib
+
 from drike.edits.record import EditRecord, Status, conflict_keys
-from drike.stores.claim_format import Key, mark_of
 from drike.stores.database import Database, insert
+
+
+def mark_of(key: str | bytes, edit_id: int) -> int:
+    """A number of 40 bits for the claim of an edit to a question, whose key may be hashed."""
+    digest = hashlib.sha256(key.encode()).digest() if isinstance(key, str) else key
+    return int.from_bytes(digest[:5]) ^ edit_id
 
 
 class Claims:
@@ -15,12 +22,11 @@ class Claims:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._format = database.claim_format
 
     def sum_of_marks(self) -> int:
         """The sum of the marks of all claims, computed from the table."""
-        if self._format.sum_query:
-            [[total]] = self._database.execute(self._format.sum_query)
+        if self._database.sum_of_marks_query:
+            [[total]] = self._database.execute(self._database.sum_of_marks_query)
             return int(total)
         claims = self._database.execute("SELECT key, edit FROM drike_claims")
         return sum(mark_of(key, edit_id) for key, edit_id in claims)
@@ -57,5 +63,5 @@ class Claims:
         )
         return {edit_id for [edit_id] in found}
 
-    def _keys_of(self, record: EditRecord) -> list[Key]:
-        return [self._format.key_of(key) for key in conflict_keys(record)]
+    def _keys_of(self, record: EditRecord) -> list[str | bytes]:
+        return [self._database.key_of(key) for key in conflict_keys(record)]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from drike.edits.record import UnavailableError
-from drike.stores.claim_format import ClaimFormat
 
 
 class Database(Protocol):
@@ -16,18 +15,21 @@ class Database(Protocol):
 
     Statements have %s for values and the prefix `drike_` before tables. name: where it is, for
     messages, without a password. generation: grows when another database takes the place of the
-    one that was open, such as a file that was restored from a copy. claim_format: how it keeps the
-    claims of edits. Every method raises StoreError,
+    one that was open, such as a file that was restored from a copy. sum_of_marks_query: a
+    statement by which the database sums what `claims.mark_of` gives, if it can. Every method raises StoreError,
     in one sentence with the remedy, if the database cannot be used.
     """
 
     name: str
     generation: int
-    claim_format: ClaimFormat
+    sum_of_marks_query: str | None
 
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open, in whatever thread."""
+
+    def key_of(self, text: str) -> str | bytes:
+        """A text, of any length and with any characters, as a key in a table."""
 
     def use(self) -> AbstractContextManager[None]:
         """Keep other threads away during the block, for statements that belong together."""

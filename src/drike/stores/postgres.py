@@ -1,5 +1,6 @@
 """A store of edits in a PostgreSQL database (13 or newer), for several gateways; needs psycopg (extra `postgres`)."""
 
+import hashlib
 import re
 import threading
 import time
@@ -15,12 +16,11 @@ from psycopg.rows import TupleRow
 
 from drike.edits import record as records
 from drike.edits.record import MissingStoreError, StoreError, UnavailableError
-from drike.stores.claim_format import ClaimFormat, hashed
 from drike.stores.database import held, migrations
 from drike.stores.edit_store import EditStore
 
 _MIGRATIONS = [step.encode() for step in migrations("postgres.sql")]
-# `claim_format.mark_of`, summed by the server, which need not send 100,000 claims for that.
+# `claims.mark_of`, summed by the server, which need not send 100,000 claims for that.
 _SUM_OF_MARKS: LiteralString = """SELECT coalesce(
     sum((('x' || encode(substr(key, 1, 5), 'hex'))::bit(40)::bigint) # edit), 0)::text
     FROM drike_claims"""
@@ -116,7 +116,7 @@ class PostgresStore(EditStore):
 class PostgresDatabase:
     """A `Database` at `address`; parameters as of `PostgresStore`."""
 
-    claim_format = ClaimFormat(key_of=hashed, sum_query=_SUM_OF_MARKS)
+    sum_of_marks_query: str | None = _SUM_OF_MARKS
 
     def __init__(self, address: str, *, schema: str | None, create: bool, wait: float) -> None:
         params = _params_of(address)
@@ -148,6 +148,10 @@ class PostgresDatabase:
     def in_transaction(self) -> bool:
         """As in `Database`."""
         return self._writing
+
+    def key_of(self, text: str) -> bytes:
+        """A hash: PostgreSQL's text has no NUL character, and its index no long values."""
+        return hashlib.sha256(text.encode()).digest()
 
     @contextmanager
     def use(self) -> Iterator[None]:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from drike.edits import record as records
 from drike.edits.record import MissingStoreError, StoreError, UnavailableError, damaged
-from drike.stores.claim_format import ClaimFormat
 from drike.stores.database import held, migrations, select
 from drike.stores.edit_store import EditStore
 
@@ -50,7 +49,8 @@ class _FileState(NamedTuple):
 class SqliteDatabase:
     """A `Database` in the file `path`; parameters as of `SqliteStore`."""
 
-    claim_format = ClaimFormat(key_of=str)
+    # SQLite has no function that hashes.
+    sum_of_marks_query: str | None = None
 
     def __init__(self, path: Path, *, create: bool, wait: float) -> None:
         self.name = str(path)
@@ -69,6 +69,10 @@ class SqliteDatabase:
     def in_transaction(self) -> bool:
         """As in `Database`."""
         return self._connection.in_transaction
+
+    def key_of(self, text: str) -> str:
+        """The text itself."""
+        return text
 
     @contextmanager
     def use(self) -> Iterator[None]:

@@ -38,6 +38,7 @@ from drike.gateway.proving.verification import EditOutcome, by_concern, named, q
 from drike.gateway.requests import one_message
 from drike.gateway.tenants import EditFeed, Tenants
 from drike.gateway.traffic import health, shadow_report
+from drike.models.served.quirks import NEWER_LIMIT, OLDER_LIMIT, for_newer_models
 from drike.stores.approvals import approvers
 from drike.stores.edit_store import required_approvals, versions_of
 from drike.stores.finding import Search, find
@@ -336,12 +337,9 @@ class Admin:
         try:
             async with self.upstream.exchange(replace(TRIAL, body=body)) as reply:
                 answer = json.loads(await whole(reply))
-            if reply.status == 400 and (values := json.loads(body)).pop(
-                "max_tokens", None
-            ):  # a model that thinks
-                return await self.answer(
-                    json.dumps({**values, "max_completion_tokens": _THOUGHTS}).encode()
-                )
+            if reply.status == 400 and (values := json.loads(body)).get(OLDER_LIMIT):
+                thinking = {**for_newer_models(values), NEWER_LIMIT: _THOUGHTS}
+                return await self.answer(json.dumps(thinking).encode())
             if reply.status != 200:
                 raise UpstreamError(
                     f"the upstream refuses the question: {answer['error']['message']}"

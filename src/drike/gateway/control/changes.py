@@ -16,7 +16,7 @@ from drike.gateway.http.relay import RequestError, while_connected
 from drike.gateway.http.threads import in_daemon_thread
 from drike.gateway.tenants import EditFeed
 from drike.gateway.traffic import summary
-from drike.live import drafts as drafting
+from drike.live import drafts
 from drike.stores import moves
 from drike.stores.approvals import claimed_author
 from drike.stores.edit_store import (
@@ -206,7 +206,7 @@ async def inbox(call: AdminCall) -> Json:
 
     def work() -> Json:
         found = Inbox(call.feed.store.database).reports(state)
-        groups = drafting.grouped(found[: drafting.MOST_SHOWN], call.feed.index)
+        groups = drafts.grouped(found[: drafts.MOST_SHOWN], call.feed.index)
         listed = [
             {"edit": g.edit and summary(g.edit), "reports": list(map(asdict, g.reports))}
             for g in groups
@@ -229,7 +229,7 @@ async def draft(call: AdminCall) -> Json:
     """Draft an edit from reports of the same, and close them."""
     numbers, author = _numbers(call), call.principal.author
     return await call.write(
-        lambda store: drafting.draft(store, numbers, call.feed.index, author=author)
+        lambda store: drafts.draft(store, numbers, call.feed.index, author=author)
     )
 
 
