@@ -28,7 +28,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """The options of a gateway, each named as its flag (docs/serving.md); None is the default.
+    """The options of a gateway, each named as its flag (docs/reference/gateway.md); None is the default.
 
     upstream, model: one of the two, or neither for the embedded model. demonstrations: None is none before an upstream,
     all over a local model. gate: a name or a file; None is the store's own if it has one, else "calibrated", or "named"

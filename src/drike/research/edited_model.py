@@ -1,6 +1,6 @@
 """Which edits a question gets, the prompt that states them, and a model that answers under the edits in force.
 
-It is evaluated with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md).
+It is evaluated with many edits in force: every query goes through a gate (lifelong evaluation, docs/design/method.md).
 """
 
 from __future__ import annotations

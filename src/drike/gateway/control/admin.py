@@ -1,4 +1,4 @@
-"""The admin application, on a port of its own, as in docs/serving.md. What it acknowledges is in force here."""
+"""The admin application, on a port of its own (docs/reference/gateway.md). What it acknowledges is in force here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Webhooks about edits that need a person: proposed, approved, slipping in live traffic, or due for review.
 
-Each is POSTed as JSON, at least once, in order (docs/serving.md). What was sent stands in the store, so that moves made
-while no gateway runs are told later, and of several gateways one sends.
+Each is POSTed as JSON, at least once, in order (docs/how-to/watch-live-traffic.md). What was sent stands in the store,
+so that moves made while no gateway runs are told later, and of several gateways one sends.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint with edits in force (docs/serving.md). Nothing of a request is written anywhere.
+"""An OpenAI-compatible endpoint with edits in force (docs/reference/gateway.md). No request is written anywhere.
 
 A chat or text completion that concerns an edit is passed on with one text changed; all else passes byte for byte.
 """
