@@ -18,7 +18,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from drike.conversations.following import Followed, Memory
+from drike.conversations.following import Followed
+from drike.conversations.memory import Memory
 from drike.conversations.rendering import Placement, Restating, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError
 from drike.gates.confirmation import answer_of, questions
