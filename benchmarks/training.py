@@ -31,10 +31,11 @@ from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import decode, encode_prompts, encode_requests
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Request, Score, cut
 from drike.research import datasets
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget, Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.runs.run import Setup
 from drike.research.training.algorithm1 import rewrite_reward, train
 from lib import pages

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from drike.encoders import TextEncoder
 from drike.prompts import DemonstrationSet, demonstration_block, query_block
-from drike.research.editors.selectors import (
+from drike.research.editors.budgets import (
     Budget,
     Flip,
     Threshold,

@@ -23,13 +23,13 @@ from drike.answers.statements import stated
 from drike.edits.edit import Edit
 from drike.edits.record import EditRecord, Status, StoreError, as_stored
 from drike.gateway import traffic as health
+from drike.gateway.answers import PassingAnswer
+from drike.gateway.calls import Reply
+from drike.gateway.edited import EditedRequest
 from drike.gateway.http.keys import KeyRole, Keys
-from drike.gateway.http.relay import PassingAnswer
-from drike.gateway.http.routes import Metrics
-from drike.gateway.http.upstream import Reply
+from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
-from drike.gateway.requests import EditedRequest
-from drike.gateway.traffic import Sampling, Watch, redacted
+from drike.gateway.watch import Sampling, Watch, redacted
 from drike.stores import inbox as reports
 from drike.stores.opening import open_store
 from drike.stores.traffic import Counts, counts_since

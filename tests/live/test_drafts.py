@@ -16,10 +16,8 @@ from drike.live.drafts import (
     drafted,
     fields_by,
     grouped,
-    objects_of,
-    statement_of,
-    subject_of,
 )
+from drike.live.report_texts import Objects, objects_of, statement_of, subject_of
 from drike.stores import inbox as reports
 from drike.stores.inbox import Report, ReportState
 from drike.stores.log import snapshot
@@ -82,7 +80,7 @@ def test_questions_become_statements_about_a_subject(
 def test_objects_come_from_the_correction_and_the_wrong_answer(
     correction: str, answer: str, new: str, old: str | None
 ) -> None:
-    assert objects_of(correction, answer, "The capital of Peru is") == (new, old)
+    assert objects_of(correction, answer, "The capital of Peru is") == Objects(new, old)
 
 
 def test_a_sentence_about_the_subject_is_no_old_object() -> None:

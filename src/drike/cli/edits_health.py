@@ -16,8 +16,9 @@ from drike.cli.options import FILE, GateOptions, ModelOptions, command, page_nam
 from drike.edits.record import StoreError
 from drike.errors import DataError, UsageError
 from drike.gates.index import EditIndex
-from drike.gateway import traffic as live
-from drike.live import drafts as drafting
+from drike.gateway import health as live
+from drike.gateway.proving import replay as replays
+from drike.live import drafts
 from drike.models import ApiOptions
 from drike.stores import inbox as reports
 from drike.stores import moves
@@ -142,7 +143,7 @@ def inbox(
             say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
         elif draft:
             reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
-            changes = drafting.draft(
+            changes = drafts.draft(
                 opened, draft, EditIndex.of(in_force(opened)), author=author(), model=reader
             )
             print_changes(changes)
@@ -154,15 +155,15 @@ def inbox(
 
 def _list(store: EditStore, state: ReportState | None) -> None:
     found = reports.reports(store, state)
-    for group in drafting.grouped(found[: drafting.MOST_SHOWN], EditIndex.of(in_force(store))):
+    for group in drafts.grouped(found[: drafts.MOST_SHOWN], EditIndex.of(in_force(store))):
         say(
             f"About edit {group.edit.id}: {group.edit.record.fact}"
             if group.edit
             else "About no edit in force"
         )
         say_lines(f"  {_line(each)}" for each in group.reports)
-    if len(found) > drafting.MOST_SHOWN:
-        note(f"the first {drafting.MOST_SHOWN} are listed: close some to see the others")
+    if len(found) > drafts.MOST_SHOWN:
+        note(f"the first {drafts.MOST_SHOWN} are listed: close some to see the others")
     say(
         f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}"
     )
@@ -197,11 +198,12 @@ def due(*, within: str = "0d", store: str = FILE) -> None:
 @command()
 def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions) -> None:
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
+    from drike.conversations.following import Follower
     from drike.conversations.rendering import AsBlock  # these take long to import
-    from drike.gateway.tenants import EditFeed
+    from drike.live.live_edits import LiveEdits
     from drike.live.store_gate import encoder_of, open_gate
 
-    def row(asked: live.ReplayedQuery) -> tuple[str, ...]:
+    def row(asked: replays.ReplayedQuery) -> tuple[str, ...]:
         edit, named, p = (
             asked.candidate.edit,
             asked.candidate.name or "",
@@ -217,9 +219,12 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
 
     with store_at(store) as opened:
         gate = open_gate(opened, gating.gate, gating.gate_threshold)
-        feed = EditFeed(opened, gate, encoder=partial(encoder_of, relations=gating.relations))
+        encoder_of_gate = partial(encoder_of, relations=gating.relations)
+        edits = LiveEdits(opened, gate, encoder_of_gate=encoder_of_gate, shadow=True)
+        index = edits.refresh().view.index
+        follower = Follower(lambda query: gate.decide(query, index), index, AsBlock())
         with log.open("rb") as lines:
-            result = live.replay(lines, feed.follower(AsBlock()))
+            result = replays.replay(lines, follower)
     if not result.requests:
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     say_lines(f"Left out: {count:,} lines with {reason}" for reason, count in result.unread.items())

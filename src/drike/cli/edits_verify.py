@@ -31,6 +31,7 @@ from drike.live.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
 from drike.models.served import ApiOptions, Meter, is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache
+from drike.models.served.quirks import for_newer_models
 from drike.stores import log as stores
 from drike.stores import verifications
 from drike.support.files import write_text
@@ -38,7 +39,7 @@ from drike.support.rows import shown
 from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
 
 if TYPE_CHECKING:  # these take long to import, and neither help nor --compare needs them
-    from drike.gateway.http.upstream import Upstream
+    from drike.gateway.calls import Upstream
     from drike.gateway.proving.chats import Settings
     from drike.gateway.proving.verification import EditOutcome, EditQuestion
     from drike.gateway.start import Deployed
@@ -244,8 +245,9 @@ async def _ask(
     options, api = plan.options, plan.api
     effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
     most, greedy = TOKENS + api.thinking_tokens, {"temperature": 0} if plan.samples == 1 else {}
+    limited = {"max_tokens": most, **greedy, **effort}
     forms: Sequence[Settings] = (
-        {"max_tokens": most, **greedy, **effort}, {"max_completion_tokens": most, **effort}, effort,
+        limited, for_newer_models(limited), effort,
     )  # fmt: skip
     cache = None if api.no_cache or plan.dry_run else AnswerCache()
     settings = forms if options.upstream else [{}]

@@ -1,7 +1,8 @@
 """Decide on every turn of a conversation, given only the turns up to it (docs/serving.md says what each gets).
 
-So an earlier turn is decided on, and written, the same in every later request: an edit stays present through any number
-of turns and tool calls, and the upstream's caches of prefixes hold. `Memory` only saves time.
+So an earlier turn is decided on, and written, the same in every later request: an edit stays
+present through any number of turns and tool calls, and the upstream's caches of prefixes hold.
+`Memory` only saves time.
 """
 
 import hashlib
@@ -29,7 +30,8 @@ _STATED = 16  # edits of a conversation that are looked at when a turn has an ol
 _MOST_NAMED = 64  # edits on subjects of a system's text or a source that are looked at
 _REMEMBERED, _MOST_CHARACTERS = 20_000, 16 << 20  # turns, and of their texts what is kept
 _KEPT, _LONGEST_ID, _DAY = 10_000, 1_000, timedelta(days=1)  # conversations that an upstream keeps
-# Whether a turn leans on others, or doubts, is told by rules: they take microseconds, and can be read.
+# Whether a turn leans on others, or doubts, is told by rules: they take microseconds, and can be
+# read.
 _SHORT, _FRAGMENT = (
     60,
     3,

@@ -9,7 +9,9 @@ from typing import Protocol
 
 from drike.gateway.errors import UpstreamError
 
-RawHeaders = list[tuple[bytes, bytes]]  # names in lower case; `starlette.datastructures.Headers` reads them
+RawHeaders = list[
+    tuple[bytes, bytes]
+]  # names in lower case; `starlette.datastructures.Headers` reads them
 
 _MAX_ANSWER = 16 << 20  # bytes of one that is read as a whole
 

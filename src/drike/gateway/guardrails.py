@@ -102,9 +102,7 @@ class AgentgatewayHook:
 
     def refusal(self, error: RequestError) -> Json:
         """As `Hook` says."""
-        return {
-            "action": {"body": str(error), "status_code": error.status, "reason": error.code}
-        }
+        return {"action": {"body": str(error), "status_code": error.status, "reason": error.code}}
 
 
 async def guardrail_answer(body: bytes, edit: Callable[[bytes], Awaitable[bytes]]) -> Json:

@@ -11,7 +11,9 @@ from typing import Any
 
 from drike.conversations.turns import JsonPath
 
-Span = tuple[int, int]  # the first byte of a text in JSON, its quote, and the one behind its last quote
+Span = tuple[
+    int, int
+]  # the first byte of a text in JSON, its quote, and the one behind its last quote
 
 _JSON = json.JSONDecoder()
 _BETWEEN_VALUES = re.compile(r"[ \t\r\n,:]*")

@@ -81,7 +81,9 @@ class Tenants:
     async def _refresh_keys(self) -> None:
         try:
             if self._keys:
-                await self._reading_keys.do(self._keys.refresh, None)  # a database may take its time
+                await self._reading_keys.do(
+                    self._keys.refresh, None
+                )  # a database may take its time
             self.problem = None
         except DrikeError as problem:  # the keys stay as they were
             self.problem = str(problem)

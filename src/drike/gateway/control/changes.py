@@ -11,12 +11,13 @@ from starlette.requests import ClientDisconnect, Request
 
 from drike.edits import record as records
 from drike.edits.record import EditVersion, Status, UnavailableError
+from drike.gateway.errors import RequestError
+from drike.gateway.feed import EditFeed
+from drike.gateway.health import summary
 from drike.gateway.http.keys import KeyRole, Principal
-from drike.gateway.http.relay import RequestError, while_connected
+from drike.gateway.http.relay import while_connected
 from drike.gateway.http.threads import in_daemon_thread
-from drike.gateway.tenants import EditFeed
-from drike.gateway.traffic import summary
-from drike.live import drafts as drafting
+from drike.live import drafts
 from drike.stores import inbox as reports
 from drike.stores import log, moves
 from drike.stores.approvals import claimed_author
@@ -201,7 +202,7 @@ async def inbox(call: AdminCall) -> Json:
 
     def work() -> Json:
         found = reports.reports(call.feed.store, state)
-        groups = drafting.grouped(found[: drafting.MOST_SHOWN], call.feed.index)
+        groups = drafts.grouped(found[: drafts.MOST_SHOWN], call.feed.index)
         listed = [
             {"edit": g.edit and summary(g.edit), "reports": list(map(asdict, g.reports))}
             for g in groups
@@ -222,7 +223,7 @@ async def draft(call: AdminCall) -> Json:
     """Draft an edit from reports of the same, and close them."""
     numbers, author = _numbers(call), call.principal.author
     return await call.write(
-        lambda store: drafting.draft(store, numbers, call.feed.index, author=author)
+        lambda store: drafts.draft(store, numbers, call.feed.index, author=author)
     )
 
 

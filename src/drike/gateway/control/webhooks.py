@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 from drike.edits.record import EditVersion, Move, Status, StoreError, stamp
 from drike.errors import UsageError
-from drike.gateway.traffic import health
-from drike.models.served import is_loopback, key_in
+from drike.gateway.health import health
+from drike.models.served import is_exposed, is_http, key_in
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.moves import due
 from drike.stores.traffic import counts_since
@@ -205,13 +205,13 @@ def webhook(address: str) -> tuple[Send, str]:
     """What sends to an address, and the key of its signatures, from $DRIKE_NOTIFY_SECRET. Raises UsageError."""
     try:
         url = urlsplit(address)
-        if url.scheme not in ("http", "https") or not url.hostname or url.username or url.port == 0:
+        if not is_http(url) or url.username or url.port == 0:
             raise ValueError
     except ValueError:
         raise UsageError(
             f"--notify {address} is not an address: give it as https://host/path"
         ) from None
-    if url.scheme == "http" and not is_loopback(url.hostname):
+    if is_exposed(url):
         raise UsageError(
             f"http://{url.hostname} is not encrypted: let --notify be an https address"
         )

@@ -173,7 +173,9 @@ async def send_error(
 async def send_json(send: Send, status: int, body: bytes, added: MutableHeaders) -> None:
     """Answer with JSON."""
     headers = MutableHeaders({"content-type": "application/json", "content-length": str(len(body))})
-    await send({"type": "http.response.start", "status": status, "headers": headers.raw + added.raw})
+    await send(
+        {"type": "http.response.start", "status": status, "headers": headers.raw + added.raw}
+    )
     await send({**_END, "body": body})
 
 

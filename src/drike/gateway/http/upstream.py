@@ -253,9 +253,7 @@ def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[str]) -> R
     """Headers without those of these names, and those that `Connection` names."""
     kept = MutableHeaders(raw=[(name.lower(), value) for name, value in headers])
     named_by_connection = ",".join(kept.getlist("connection")).lower().split(",")
-    removed = {
-        name.encode("latin-1") for name in names.union(map(str.strip, named_by_connection))
-    }
+    removed = {name.encode("latin-1") for name in names.union(map(str.strip, named_by_connection))}
     return [(name, value) for name, value in kept.raw if name not in removed]
 
 

@@ -21,7 +21,8 @@ from drike.gates.decision import EQUAL, Candidate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import WithRelations
 from drike.prompts import DemonstrationSet, Role
-from drike.research.editors.catalog import Editor, InContextEditor
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.selectors import RoleCounts, Selection, Selector, policy_mixes
 from drike.text.relation_wordings import Relation
 from drike.text.words import masked

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from drike.encoders import TextEncoder
 from drike.prompts import DemonstrationSet, demonstration_block, query_block
-from drike.research.editors.selectors import Ranking, ranking_of
+from drike.research.editors.rankings import Ranking, ranking_of
 
 Form = Literal["dot", "cross"]
 
