@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from drike.edits.record import EditRecord
+from drike.gateway.guardrails import guardrail_answer, texts_as_edited
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import Mode
 from tests.fakes.gateways import ENTRY, Failing, Running, ask, running

@@ -16,6 +16,7 @@ from drike.conversations.turns import Api, Conversation, read
 from drike.edits.record import StoreError
 from drike.gateway.editing import RequestEditor
 from drike.gateway.http.keys import KeyRole, Keys
+from drike.gateway.logs import single_question
 from drike.gateway.options import Mode, Switch, switch, switches
 from drike.gateway.requests import one_message
 from drike.stores.opening import open_store

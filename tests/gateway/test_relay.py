@@ -17,7 +17,7 @@ from typing import BinaryIO
 import pytest
 
 from drike.gateway.answers import PassingAnswer, text_of
-from drike.gateway.calls import Reply
+from drike.gateway.calls import RawHeaders, Reply
 from drike.gateway.http.relay import Limits
 from tests.fakes.answering import PATHS, SAYINGS, pieces_of, split, stream, whole
 from tests.fakes.gateways import (

@@ -10,7 +10,7 @@ from typing import Any
 
 from drike.errors import RefusedError, ServerError, UsageError
 from drike.gateway.answers import text_of
-from drike.gateway.calls import Reply, Upstream, UpstreamCall, in_one, whole
+from drike.gateway.calls import RawHeaders, Reply, Upstream, UpstreamCall, in_one, whole
 from drike.gateway.edited import EditedRequest
 from drike.gateway.errors import RequestError, UpstreamError
 from drike.gateway.http.upstream import HttpUpstream
