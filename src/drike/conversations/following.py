@@ -1,4 +1,4 @@
-"""Decide on every turn of a conversation, given only the turns up to it (docs/serving.md says what each gets).
+"""Decide on every turn of a conversation, given only the turns up to it (docs/reference/gateway.md: what each gets).
 
 So an earlier turn is decided on, and written, the same in every later request: an edit stays
 present through any number of turns and tool calls, and the upstream's caches of prefixes hold.

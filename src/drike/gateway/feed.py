@@ -24,8 +24,9 @@ from drike.gateway.watch import NO_SAMPLES, Sampling, Watch
 from drike.live.alike import AlikeEdits
 from drike.live.live_edits import StoreView
 from drike.live.store_gate import encoder_of, stored_gate, usual_gate
-from drike.stores.log import EditStore, Snapshot
+from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT
+from drike.stores.snapshots import Snapshot
 
 _LOG = logging.getLogger(__name__)
 _MOST_RECORDED = 200  # decisions that are kept to be looked at

@@ -10,7 +10,7 @@ from math import ceil
 from drike.answers.statements import Stated
 from drike.edits.record import EditVersion
 from drike.gateway.options import Mode
-from drike.stores.log import Snapshot
+from drike.stores.snapshots import Snapshot
 from drike.stores.traffic import Counts
 from drike.support.table import Z95, Estimate, counted
 

@@ -55,8 +55,9 @@ from drike.models.served import (
     key_in,
     key_variable_at,
 )
-from drike.stores.log import EditStore, Snapshot
+from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
+from drike.stores.snapshots import Snapshot
 
 STORE = "edits.db"
 EXAMPLE = EditRecord(

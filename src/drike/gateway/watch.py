@@ -20,11 +20,9 @@ from drike.gateway.answers import PassingAnswer
 from drike.gateway.edited import EditedRequest
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import Mode
-from drike.stores import inbox as reports
-from drike.stores import traffic as counts
-from drike.stores.inbox import LONGEST, Report, ReportState
-from drike.stores.log import EditStore
-from drike.stores.traffic import OTHER, Counted, Counts
+from drike.stores.edit_store import EditStore
+from drike.stores.inbox import LONGEST, Inbox, Report, ReportState
+from drike.stores.traffic import OTHER, Counted, Counts, TrafficCounts
 from drike.support.records import encodable
 
 _LOG = logging.getLogger(__name__)
@@ -160,7 +158,7 @@ class Watch:
             if not numbers:
                 return
             try:
-                counts.add(store, numbers)
+                TrafficCounts(store.database).add(numbers)
                 numbers = Counter()
                 self._store_samples(store)
                 self.problem = None
@@ -174,7 +172,7 @@ class Watch:
     def _store_samples(self, store: EditStore) -> None:
         samples = [sample for alike in self._samples.values() for sample in alike]
         if samples:
-            reports.keep_samples(store, samples, self.sampling.most)
+            Inbox(store.database).keep_samples(samples, self.sampling.most)
             self._samples = {}
 
     def _count(self, note: _Note) -> None:

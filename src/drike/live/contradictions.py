@@ -2,7 +2,7 @@
 
 Whether two wordings state the same relation is a logistic model of what gates compare them by, and
 of their distance in a space in which published paraphrases are near one another. It was fitted on
-public data (docs/results/conflicts.md).
+public data (benchmarks/notes/conflicts.md).
 """
 
 from collections.abc import Mapping, Sequence

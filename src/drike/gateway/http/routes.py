@@ -1,4 +1,6 @@
-"""An OpenAI-compatible endpoint with edits in force (docs/serving.md). Nothing of a request is written anywhere.
+"""An OpenAI-compatible endpoint with edits in force (docs/reference/gateway.md).
+
+Nothing of a request is written anywhere.
 
 A chat or text completion that concerns an edit is passed on with one text changed; all else passes byte for byte.
 """
@@ -36,8 +38,7 @@ from drike.gateway.metrics import Metrics
 from drike.gateway.options import Mode
 from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES
 from drike.gateway.slips import checked_reply
-from drike.stores import inbox as reports
-from drike.stores.inbox import FullInboxError
+from drike.stores.inbox import FullInboxError, Inbox, report_of
 
 # Ends of paths that are probably for text: /engines/MODEL/completions and the like, of older servers.
 _ENDS_FOR_TEXT = (COMPLETION, RESPONSES, MESSAGES)
@@ -213,15 +214,16 @@ class Gateway:
         """Keep a report of a wrong answer, and answer with its number. Raises RequestError."""
         self._reports.check(principal)
         try:
-            wrong_answer = reports.report_of(parse(call.body))
+            wrong_answer = report_of(parse(call.body))
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
         self._reports.count(principal)
 
         author = principal.author if principal.key else None
+        inbox = Inbox(feed.store.database)
         try:
             async with asyncio.timeout(_SECONDS_FOR_STORE):
-                [added] = await in_daemon_thread(reports.add, feed.store, [wrong_answer], author)
+                [added] = await in_daemon_thread(inbox.add, [wrong_answer], author)
         except FullInboxError as problem:
             raise RequestError(429, "inbox_full", str(problem)) from None
         except (TimeoutError, StoreError):

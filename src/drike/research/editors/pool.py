@@ -49,7 +49,7 @@ class Pool:
             )
         self.fallbacks: tuple[
             str, ...
-        ] = ()  # on each kind of probe that is replaced (docs/method.md, row 30)
+        ] = ()  # on each kind of probe that is replaced (docs/design/method.md, row 30)
         if Role.UPDATE in self.roles and not any(record.paraphrases for record in self.records):
             self.roles = tuple(Role.COPY if role is Role.UPDATE else role for role in self.roles)
             self.fallbacks += ("No record has a paraphrase: copies replace updates",)

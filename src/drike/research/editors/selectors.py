@@ -1,7 +1,7 @@
 """Which demonstrations a query is shown: a ranking of the retains that is cut, or a mix.
 
 A mix says how many demonstrations of each role are shown; a policy may choose one for every query
-(docs/method.md).
+(docs/design/method.md).
 """
 
 from __future__ import annotations
