@@ -96,7 +96,8 @@ from drike.research.training.algorithm1 import Rewards as Rewards
 from drike.research.training.algorithm1 import Rollout as Rollout
 from drike.research.training.algorithm1 import rewrite_reward as rewrite_reward
 from drike.research.training.algorithm1 import train as train
-from drike.stores.log import EditStore as EditStore
+from drike.stores.database import Database as Database
+from drike.stores.edit_store import EditStore as EditStore
 from drike.stores.opening import open_store as open_store
 from drike.stores.sqlite import SqliteStore as SqliteStore
 from drike.support.rows import Cut as Cut

@@ -21,7 +21,7 @@ from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
-from drike.stores.log import retire
+from drike.stores.moves import retire
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, follows_the_fact, old_object

@@ -24,7 +24,7 @@ from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.live.live_edits import StoreView
-from drike.stores.log import Snapshot
+from drike.stores.snapshots import Snapshot
 from drike.text.short_forms import NameMatch
 from drike.text.words import Words
 from tests.fakes.indexes import PERU, CountingEncoder, stored

@@ -7,7 +7,7 @@ languages are those of `text.glossary`.
 import re
 
 from drike.text.glossary import SPACELESS, begins, held, own_name
-from drike.text.questions import read
+from drike.text.questions import parts_of
 from drike.text.words import words
 
 _BEGINNING = 240  # characters in which a turn says what it is
@@ -48,7 +48,7 @@ def leans(text: str) -> bool:
         return False
     if begins(beginning, "opener"):
         return True
-    if names_something(text) or not read(text).parts:
+    if names_something(text) or not parts_of(text).questions:
         return False
     if has_pronoun(text):
         return True

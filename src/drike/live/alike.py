@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from drike.answers.matching import normalise
 from drike.edits.record import EditRecord, Status, StoreError, conflict_keys, overlap
 from drike.errors import EncoderError
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.text.words import words
 
 if TYPE_CHECKING:

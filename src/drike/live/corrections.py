@@ -16,7 +16,7 @@ from drike.edits.record import EditVersion
 from drike.errors import UsageError
 from drike.gates.decision import Gate
 from drike.live.live_edits import LiveEdits, LiveState
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
 
 

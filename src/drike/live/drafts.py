@@ -13,9 +13,8 @@ from drike.gates.index import EditIndex
 from drike.live.report_texts import EDGES, objects_of, statement_of, subject_of
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE
-from drike.stores import inbox
-from drike.stores.inbox import Report, ReportState
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
+from drike.stores.inbox import Inbox, Report, ReportState
 from drike.text.words import mentions, words
 
 MOST_SHOWN = 500  # reports that are grouped at once
@@ -107,7 +106,8 @@ def draft(
     """
     if not numbers:
         raise DraftError("no report is named: give the number of one")
-    reports = [inbox.report(store, number) for number in dict.fromkeys(numbers)]
+    inbox = Inbox(store.database)
+    reports = [inbox.report(number) for number in dict.fromkeys(numbers)]
     main = next((report for report in reports if report.correction), reports[0])
     fields = fields_by(model, main) if model else {}
 
@@ -124,7 +124,7 @@ def draft(
             replace(record, paraphrases=tuple(wordings), author=author, reason=main.comment)
         )
         for report in reports:
-            inbox.close(store, report.number, author=author, edit=changes[-1].id)
+            inbox.close(report.number, author=author, edit=changes[-1].id)
     return changes
 
 

@@ -17,7 +17,8 @@ from drike.encoders.base import TextEncoder
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.live.store_gate import encoder_of, stored_gate, usual_gate
-from drike.stores.log import EditStore, Snapshot, snapshot
+from drike.stores.edit_store import EditStore
+from drike.stores.snapshots import Snapshot, snapshot
 
 _LOG = logging.getLogger(__name__)
 _NEVER_READ = ""  # sorts before every time

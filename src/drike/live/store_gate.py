@@ -21,7 +21,7 @@ from drike.gates.calibration import Certificate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import WithRelations
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.text.relation_wordings import Relation, read_relations
 
 _LOG = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from drike.research.editors.columns import EditorColumn, column_of
 from drike.research.editors.editor import Editor
 from drike.research.editors.in_context import ranks_retains
 from drike.research.editors.query_policy import applied
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.support.table import Table, as_markdown, markdown_text, visible
 from drike.text.words import mentions
 
