@@ -89,7 +89,7 @@ def test_names_in_a_short_text_are_those_in_a_long_one(said: list[str]) -> None:
 
 @cache
 def index_of_names() -> NameIndex:
-    return NameIndex().changed({}, {id: [name] for id, name in enumerate(NAMED, 1)})
+    return NameIndex().replace(gone={}, new={id: [name] for id, name in enumerate(NAMED, 1)})
 
 
 def test_of_many_names_none_hides_another_that_is_misspelt() -> None:
@@ -101,7 +101,7 @@ def test_of_many_names_none_hides_another_that_is_misspelt() -> None:
     )
     found = {
         mention.name
-        for mention in index._names.find(Words.of(text))
+        for mention in index.lookup.names.find(Words.of(text))
         if mention.kind is NameMatch.TYPO
     }
     assert found == {"albania", "ecuador", "romania"}

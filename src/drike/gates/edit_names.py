@@ -33,7 +33,7 @@ def name_report(edit: EditVersion, stored: Iterable[EditVersion]) -> NameReport:
         for version in stored
         if any(word in name.casefold() for name in version.record.names for word in last_words)
     }
-    index = NameIndex().changed({}, {**others, edit.id: edit.record.names})
+    index = NameIndex().replace(gone={}, new={**others, edit.id: edit.record.names})
     ambiguous = {}
     for form in (*edit.record.names, *short):
         mentions = index.find(Words.of(form))
@@ -53,7 +53,7 @@ def ambiguous_names(edits: Iterable[EditVersion]) -> list[str]:
 
 def naming(edit: EditVersion, questions: Iterable[str]) -> list[str]:
     """The questions that name the subject of an edit or an alias, as gates find them."""
-    index = NameIndex().changed({}, {edit.id: edit.record.names})
+    index = NameIndex().replace(gone={}, new={edit.id: edit.record.names})
     return [question for question in questions if index.ids(Words.of(question))]
 
 

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
-from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
+from drike.gates.fingerprint_set import FingerprintSet, Flags
+from drike.gates.overlay import InvertedIndex, OverlayDict
 from drike.text.name_forms import (
     LAST,
     LONG_WORD,
@@ -23,6 +23,7 @@ from drike.text.name_forms import (
     SHORTER,
     WHOLE,
     WORD,
+    NameForms,
     forms_of,
     key_of,
     pair,
@@ -88,7 +89,7 @@ class NameIndex:
     """A dictionary of the names of edits, by their fingerprints. Names of more than `MAX_NAME_PARTS` are left out."""
 
     # Ids of edits by name, combined with its kind; people also by first and last name, in any order.
-    names: OverlayDict[int, tuple[int, ...]] = field(default_factory=OverlayDict)
+    names: InvertedIndex[int, int] = field(default_factory=InvertedIndex)
     subjects: OverlayDict[int, int] = field(
         default_factory=OverlayDict
     )  # of each edit that of its subject
@@ -97,51 +98,64 @@ class NameIndex:
     # The keys of `parts`; names found in a text are places in it.
     known: FingerprintSet = field(default_factory=FingerprintSet, compare=False)
     # Names that may mean something else, as they are stored, with the ids of edits.
-    written: OverlayDict[int, tuple[tuple[int, str], ...]] = field(default_factory=OverlayDict)
+    written: InvertedIndex[int, tuple[int, str]] = field(default_factory=InvertedIndex)
     # Words of `LONG_WORD` letters or more, by each way to leave out a letter.
-    misspelt: OverlayDict[str, tuple[str, ...]] = field(default_factory=OverlayDict)
+    misspelt: InvertedIndex[str, str] = field(default_factory=InvertedIndex)
     _readings: dict[int, list[Reading]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
 
-    def changed(
-        self, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]
+    def replace(
+        self, *, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]
     ) -> NameIndex:
         """A copy without the names of some edits and with those of others, both by id."""
-        old, added = map(forms_of, (gone, new))
-        counts = Counter(part for forms in added.values() for part in forms.parts)
-        counts.subtract(part for forms in old.values() for part in forms.parts)
-        were = (
-            {part: self.parts.get(part, 0) for part, n in counts.items() if n} if self.parts else {}
-        )
-        parts = {part: were.get(part, 0) + n or None for part, n in counts.items() if n}
-        lost = {part for part, n in parts.items() if n is None}
-        won = {part for part, n in parts.items() if n is not None and not were.get(part)}
-        long = {
-            word: part
-            for forms in (*old.values(), *added.values())
-            for word, part in forms.long.items()
-        }
-        names, surfaces = list[Any](), list[Any]()
-        for by in (old, added):
-            names.append([(id, forms.names) for id, forms in by.items()])
-            surfaces.append(
-                [
-                    ((id, text), [key])
-                    for id, forms in by.items()
-                    for text, key in forms.written.items()
-                ]
-            )
-        typos = [
-            [(word, shortened(word)) for word, part in long.items() if part in of]
-            for of in (lost, won)
-        ]
+        forms_gone = forms_of(gone)
+        forms_new = forms_of(new)
+
+        part_changes = self._part_changes(forms_gone, forms_new)
+        parts_gone = {part for part, count in part_changes.items() if count is None}
+        parts_new = {part for part in part_changes if part not in self.parts} - parts_gone
+
+        # A word may be misspelt as long as any name has it.
+        all_forms = (*forms_gone.values(), *forms_new.values())
+        long_words = {word: part for forms in all_forms for word, part in forms.long.items()}
+        words_gone = [word for word, part in long_words.items() if part in parts_gone]
+        words_new = [word for word, part in long_words.items() if part in parts_new]
+
+        subjects_gone: dict[int, int | None] = dict.fromkeys(gone)
+        subjects_new = {edit_id: forms.subject for edit_id, forms in forms_new.items()}
         return NameIndex(
-            regrouped(self.names, *names),
-            self.subjects.changed({**dict.fromkeys(old), **{id: forms.subject for id, forms in added.items()}}),
-            self.parts.changed(parts), self.known.changed(lost, won),
-            regrouped(self.written, *surfaces), regrouped(self.misspelt, *typos),
-        )  # fmt: skip
+            names=self.names.replace(
+                gone={edit_id: forms.names for edit_id, forms in forms_gone.items()},
+                new={edit_id: forms.names for edit_id, forms in forms_new.items()},
+            ),
+            subjects=self.subjects.changed({**subjects_gone, **subjects_new}),
+            parts=self.parts.changed(part_changes),
+            known=self.known.replace(gone=parts_gone, new=parts_new),
+            written=self.written.replace(
+                gone=_written_names(forms_gone), new=_written_names(forms_new)
+            ),
+            misspelt=self.misspelt.replace(
+                gone={word: shortened(word) for word in words_gone},
+                new={word: shortened(word) for word in words_new},
+            ),
+        )
+
+    def _part_changes(
+        self, forms_gone: Mapping[int, NameForms], forms_new: Mapping[int, NameForms]
+    ) -> dict[int, int | None]:
+        """How many edits have each part of a name whose number changes; None for none."""
+        differences = Counter(part for forms in forms_new.values() for part in forms.parts)
+        differences.subtract(part for forms in forms_gone.values() for part in forms.parts)
+        if not self.parts:  # the first index of many edits, made in less time
+            return {part: count for part, count in differences.items() if count}
+
+        changes: dict[int, int | None] = {}
+        for part, difference in differences.items():
+            if difference:
+                count = self.parts.get(part, 0) + difference
+                changes[part] = count if count else None
+        return changes
 
     def find(self, words: Words) -> list[Mention]:
         """The names in a text, in their order; none in a longer one. Of very many, and of typos, those at the ends."""
@@ -418,6 +432,15 @@ class NameIndex:
             ):
                 mentions += self._read(words, last, place, place + 1, (NameMatch.LAST,))
         return mentions
+
+
+def _written_names(forms_by_edit: Mapping[int, NameForms]) -> dict[tuple[int, str], list[int]]:
+    """The names that may mean something else: each with its edit, and its fingerprint."""
+    return {
+        (edit_id, text): [fingerprint]
+        for edit_id, forms in forms_by_edit.items()
+        for text, fingerprint in forms.written.items()
+    }
 
 
 def objects_in(words: Words, ids_of: Mapping[int, Sequence[int]]) -> Iterator[Mention]:
