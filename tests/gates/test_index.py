@@ -23,6 +23,7 @@ from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
+from drike.gates.names import find_names
 from drike.gates.parsed_query import ParsedQuery
 from drike.live.store_gate import StoreView
 from drike.stores.log import Snapshot
@@ -154,7 +155,7 @@ def test_words_of_names_are_no_typos_while_an_edit_has_them() -> None:
     names = FIRST[None].index.lookup.names
 
     def kinds(text: str) -> list[NameMatch]:
-        return [mention.kind for mention in names.find(Words.of(text))]
+        return [mention.kind for mention in find_names(Words.of(text), names)]
 
     assert (kinds("Lovelase"), kinds("Valpariaso")) == ([NameMatch.TYPO], [])
     names = names.replace(gone={}, new={81: ["Lovelase X", "Valparaiso"], 82: ["Lovelase Y"]})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from drike.gates.decision import EQUAL, Candidate, Decision, foremost
 from drike.gates.excerpts import affordable
 from drike.gates.index import EditIndex
-from drike.gates.names import Mention
+from drike.gates.name_index import Mention
 from drike.gates.parsed_query import ParsedQuery
 from drike.text.short_forms import NameMatch
 from drike.text.words import Words

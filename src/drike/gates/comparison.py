@@ -13,7 +13,7 @@ from drike.encoders.base import FloatArray
 from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
 from drike.gates.index import EditIndex
 from drike.gates.inventory import Agreement
-from drike.gates.names import Mention
+from drike.gates.name_index import Mention
 from drike.gates.parsed_query import ParsedQuery
 from drike.gates.relations import (
     about_another,

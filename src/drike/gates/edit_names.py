@@ -6,7 +6,8 @@ from importlib import resources
 from typing import NamedTuple
 
 from drike.edits.record import EditVersion
-from drike.gates.names import NameIndex
+from drike.gates.name_index import NameIndex
+from drike.gates.names import edits_named, find_names
 from drike.text.name_forms import forms_of
 from drike.text.short_forms import short_forms
 from drike.text.words import Words
@@ -36,7 +37,7 @@ def name_report(edit: EditVersion, stored: Iterable[EditVersion]) -> NameReport:
     index = NameIndex().replace(gone={}, new={**others, edit.id: edit.record.names})
     ambiguous = {}
     for form in (*edit.record.names, *short):
-        mentions = index.find(Words.of(form))
+        mentions = find_names(Words.of(form), index)
         if any(mention.ambiguous and edit.id in mention.edits for mention in mentions):
             ids = {id for mention in mentions for id in mention.edits} - {edit.id}
             ambiguous[form] = tuple(
@@ -54,7 +55,7 @@ def ambiguous_names(edits: Iterable[EditVersion]) -> list[str]:
 def naming(edit: EditVersion, questions: Iterable[str]) -> list[str]:
     """The questions that name the subject of an edit or an alias, as gates find them."""
     index = NameIndex().replace(gone={}, new={edit.id: edit.record.names})
-    return [question for question in questions if index.ids(Words.of(question))]
+    return [question for question in questions if edits_named(Words.of(question), index)]
 
 
 @cache

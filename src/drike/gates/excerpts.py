@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from drike.gates.names import Mention
+from drike.gates.name_index import Mention
 from drike.gates.relations import trimmed
 from drike.text.glossary import corrected, glossed
 from drike.text.questions import inside, leans_back, read

@@ -15,7 +15,8 @@ from drike.edits.conditions import applies
 from drike.edits.record import EditVersion, Status
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit, word_weights
 from drike.gates.inventory import MOST, Agreement, Worded, Wordings, inventory
-from drike.gates.names import NameIndex
+from drike.gates.name_index import NameIndex
+from drike.gates.names import edits_named
 from drike.gates.overlay import InvertedIndex, OverlayDict
 from drike.gates.text_vectors import TextVectors
 from drike.text.glossary import glossed
@@ -227,7 +228,7 @@ class EditIndex:
 
         It takes time linear in the text.
         """
-        return self.lookup.names.ids(Words.of(text))
+        return edits_named(Words.of(text), self.lookup.names)
 
     def followers(self, edit: EditVersion) -> list[EditVersion]:
         """The active edits whose subject is the new object of an edit, up to case and punctuation."""

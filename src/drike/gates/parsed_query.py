@@ -20,12 +20,15 @@ from drike.gates.excerpts import (
     plain,
 )
 from drike.gates.index import EditIndex
-from drike.gates.names import SHARING, Mention, objects_in
+from drike.gates.name_index import Mention
+from drike.gates.names import find_names, objects_in
 from drike.gates.relations import trimmed
 from drike.text.words import Words, composed
 
 _ITALICS = re.compile(r"(?<![^\W_])_+(?=[^\W_])|(?<=[^\W_])_+(?![^\W_])")  # the marks of "_Peru_"
 _OBJECT_MARK = "\ufffc"
+
+SHARING = 3  # edits with a new object; one that more edits have says too little of any
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class ParsedQuery:
             negatives=frozenset(index.lookup.by_negative.get(words.fingerprint, ())),
             equal=frozenset(index.lookup.by_text.get(words.fingerprint, ())),
         )
-        return parsed._about(index.lookup.names.find(words))
+        return parsed._about(find_names(words, index.lookup.names))
 
     @cached_property
     def by_edit(self) -> dict[int, list[Mention]]:
