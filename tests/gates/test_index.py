@@ -25,8 +25,8 @@ from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.names import find_names
 from drike.gates.parsed_query import ParsedQuery
-from drike.live.store_gate import StoreView
-from drike.stores.log import Snapshot
+from drike.live.live_edits import StoreView
+from drike.stores.snapshots import Snapshot
 from drike.text.short_forms import NameMatch
 from drike.text.words import Words
 from tests.fakes.indexes import PERU, CountingEncoder, stored

@@ -231,7 +231,7 @@ def test_damaged_modes_are_reported_and_the_last_known_one_holds(
     ):
         gateway.manage("POST", "/admin/v1/mode", {"mode": "shadow"})
         for damaged in ("[{}]", "{"):
-            store.save_setting("modes", damaged)
+            store.settings.save("modes", damaged)
             with pytest.raises(StoreError, match=r"is damaged .*its modes.*restore it"):
                 switches(store)
             soon(lambda: bool(gateway.feed.problem))

@@ -24,9 +24,11 @@ from drike.prompts import demonstration_block
 from drike.research.datasets.generated import GENERATED, with_generated
 from drike.research.edited_model import SimulatedStores
 from drike.research.editors import catalog
-from drike.research.editors.catalog import Editor, InContextEditor, TokenLimit, ranks_retains
+from drike.research.editors.budgets import Threshold
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import InContextEditor, TokenLimit, ranks_retains
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import AnsweredCases, answers_under
 from drike.research.evaluation.evaluate import evaluate as outcomes_of
 from drike.research.evaluation.judge import RULES, Judge, Rule, RuleName

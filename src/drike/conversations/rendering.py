@@ -1,7 +1,7 @@
 """How edits are written into a text: as a block of facts before or behind it, or as an editor's prompt in its place.
 
-A system message would be worse: strict templates refuse a late one, a changed first message empties prefix caches, and
-facts should not have a system's authority.
+A system message would be worse: strict templates refuse a late one, a changed first message empties
+prefix caches, and facts should not have a system's authority.
 """
 
 import hmac

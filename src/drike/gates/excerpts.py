@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from drike.gates.name_index import Mention
 from drike.gates.relations import trimmed
 from drike.text.glossary import corrected, glossed
-from drike.text.questions import inside, leans_back, read
+from drike.text.questions import in_material, leans_back, parts_of
 from drike.text.sentences import ending, sentence_around
 from drike.text.words import Words
 
@@ -54,7 +54,7 @@ class Affordable(Generic[Source]):
     texts: list[str]
 
 
-def parts_of(words: Words, mentions: Sequence[Mention]) -> tuple[Part, ...]:
+def question_parts(words: Words, mentions: Sequence[Mention]) -> tuple[Part, ...]:
     """The parts of a text that ask something, each with the names that it may be about.
 
     These are the names in it. If there are none, they are those of the part before it, else the most
@@ -62,19 +62,20 @@ def parts_of(words: Words, mentions: Sequence[Mention]) -> tuple[Part, ...]:
     """
     if not mentions:
         return ()
-    asked = read(words.text)
+    text_parts = parts_of(words.text)
     places = {m: (int(words.begins[m.begin]), int(words.ends[m.end - 1])) for m in mentions}
-    mentions = [m for m in mentions if not inside(places[m], asked.material)]
+    mentions = [m for m in mentions if not in_material(places[m], text_parts.material)]
 
     mentions_by_part = [
-        [m for m in mentions if start <= places[m][0] < stop] for start, stop in asked.parts
+        [m for m in mentions if start <= places[m][0] < stop]
+        for start, stop in text_parts.questions
     ]
     outside = _most_frequent(set(mentions).difference(*mentions_by_part))
     first_mentioned = next((named for named in mentions_by_part if named), [])
 
     parts: list[Part] = []
     about_before: Collection[Mention] = []
-    for place, named in zip(asked.parts, mentions_by_part, strict=True):
+    for place, named in zip(text_parts.questions, mentions_by_part, strict=True):
         is_clear = any(m.cased for m in named)  # "it" may be a pronoun, whatever is stored
         about: list[Mention] = list(named)
         if not is_clear and leans_back(words.text[slice(*place)]):

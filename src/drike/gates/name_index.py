@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from drike.gates.fingerprint_set import FingerprintSet
 from drike.gates.overlay import InvertedIndex, OverlayDict
+from drike.text.capitals import cased
 from drike.text.name_forms import OF_KIND, WHOLE, NameForms, forms_of, key_of
 from drike.text.short_forms import NameMatch, lists
-from drike.text.surroundings import cased, inside, other_place
+from drike.text.surroundings import inside, other_place
 from drike.text.typos import shortened
 from drike.text.words import MAX_NAME_PARTS, Fingerprints, Words, extended
 

@@ -15,9 +15,9 @@ from drike.gates.excerpts import (
     Excerpt,
     Part,
     Span,
-    parts_of,
     places_to_compare,
     plain,
+    question_parts,
 )
 from drike.gates.index import EditIndex
 from drike.gates.name_index import Mention
@@ -103,7 +103,7 @@ class ParsedQuery:
 
     def _about(self, mentions: Sequence[Mention]) -> ParsedQuery:
         """The query with those of some names of which it asks something."""
-        parts = parts_of(self.words, mentions)
+        parts = question_parts(self.words, mentions)
         names_asked_about = {name for part in parts for name in part.names}
         return replace(
             self,

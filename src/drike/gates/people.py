@@ -10,9 +10,9 @@ import numpy as np
 from drike.gates.fingerprint_set import Flags
 from drike.gates.name_index import Mention, NameIndex
 from drike.gates.name_spans import NameSpans
+from drike.text.capitals import casual
 from drike.text.name_forms import LAST, SHORTER, key_of, pair
 from drike.text.short_forms import MOST_INITIALS, NameMatch, lists
-from drike.text.surroundings import casual
 from drike.text.words import Words, composed, extended
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name

@@ -35,6 +35,7 @@ from drike.gateway.requests import (
     read_request,
 )
 from drike.gateway.tenants import Answers, EditFeed, UnansweredError
+from drike.models.served.quirks import NEWER_LIMIT, for_newer_models
 from drike.support.records import encodable
 
 if TYPE_CHECKING:
@@ -56,11 +57,9 @@ _PROMPTS = {
     Api.RESPONSES: "input",
 }  # where a request has its text; others have messages
 _KEPT = ("model", "reasoning_effort", "chat_template_kwargs")  # who answers, and how much it thinks
-# No limit on tokens suits every server: newer models of OpenAI refuse `max_tokens` and a temperature with status 400,
-# many other servers do not know `max_completion_tokens`. The name that the request itself uses comes first, else
-# `max_tokens`; status 400 leads to the other one.
+# Limits on an answer; status 400 leads to the next ones.
 _BRIEF: Mapping[str, object] = {"max_tokens": 16, "temperature": 0}
-_THINKING: Mapping[str, object] = {"max_completion_tokens": 512}  # includes what the model thinks
+_THINKING = {**for_newer_models(_BRIEF), NEWER_LIMIT: 512}
 _LIMITS = {
     Api.RESPONSES: ({"max_output_tokens": 512, "store": False},),
     Api.MESSAGES: (_BRIEF, {"max_tokens": 512}),
@@ -265,7 +264,7 @@ class RequestEditor:
             else {"messages": [{"role": "user", "content": question}]}
         )
         kept = {name: values[name] for name in _KEPT if name in values}
-        of_chats = (_THINKING, _BRIEF) if "max_completion_tokens" in values else (_BRIEF, _THINKING)
+        of_chats = (_THINKING, _BRIEF) if NEWER_LIMIT in values else (_BRIEF, _THINKING)
         limits = _LIMITS.get(api, of_chats)
         headers = [header for header in call.headers if header[0] not in _DROPPED]
         path = (

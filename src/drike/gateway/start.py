@@ -8,7 +8,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -36,7 +35,7 @@ from drike.gateway.http.server import (
     say_serving,
     server,
 )
-from drike.gateway.http.upstream import HttpUpstream, Upstream, checked_address
+from drike.gateway.http.upstream import HttpUpstream, Upstream
 from drike.gateway.local import LocalUpstream
 from drike.gateway.options import GatewayOptions, Mode, Switch
 from drike.gateway.parts import GatewayParts, OpenedEditor
@@ -46,9 +45,16 @@ from drike.gateway.traffic import Sampling
 from drike.live.store_gate import encoder_of, open_gate, stored_gate
 from drike.models import EMBEDDED
 from drike.models import load as load_model
-from drike.models.served import KEY, SERVICES, is_loopback, is_served, key_in
-from drike.stores.log import EditStore, Snapshot
+from drike.models.served import (
+    checked_address,
+    is_loopback,
+    is_served,
+    key_in,
+    key_variable_at,
+)
+from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
+from drike.stores.snapshots import Snapshot
 
 STORE = "edits.db"
 EXAMPLE = EditRecord(
@@ -316,7 +322,7 @@ def _http_upstream(
     options: GatewayOptions, address: str, chat: Placement, *, keyless: bool
 ) -> _OpenedUpstream:
     """A server as the upstream, with its key from the environment, if there is one."""
-    variable = _key_variable(address)
+    variable = key_variable_at(address)
     key = key_in(variable)
     upstream = HttpUpstream(
         address,
@@ -332,15 +338,6 @@ def _http_upstream(
     else:
         note = f"${variable} is not set: no key is sent to the upstream"
     return _OpenedUpstream(upstream, chat, (note,))
-
-
-def _key_variable(address: str) -> str:
-    """The variable with the key for an address; a service's own key goes to its own address alone."""
-    origin = urlsplit(address.lower())[:2]
-    for home, variable in SERVICES.values():
-        if variable and urlsplit(home)[:2] == origin:
-            return variable
-    return KEY
 
 
 def _chosen(

@@ -27,9 +27,11 @@ from drike.gateway.http.threads import WorkThread, in_daemon_thread
 from drike.gateway.options import Switch, switches
 from drike.gateway.traffic import NO_SAMPLES, Sampling, Watch
 from drike.live.alike import AlikeEdits
-from drike.live.store_gate import StoreView, encoder_of, stored_gate, usual_gate
-from drike.stores.log import EditStore, Snapshot
+from drike.live.live_edits import StoreView
+from drike.live.store_gate import encoder_of, stored_gate, usual_gate
+from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT
+from drike.stores.snapshots import Snapshot
 
 _LOG = logging.getLogger(__name__)
 _RECORDED = 200  # decisions that are kept to be looked at

@@ -24,11 +24,10 @@ from drike.edits.record import EditVersion, Status
 from drike.gates.decision import Candidate, Decision
 from drike.gateway.options import Mode
 from drike.gateway.requests import EditedRequest, logged
-from drike.stores import inbox as reports
-from drike.stores import traffic as counts
-from drike.stores.inbox import LONGEST, Report, ReportState
-from drike.stores.log import EditStore, Snapshot
-from drike.stores.traffic import OTHER, Counted, Counts
+from drike.stores.edit_store import EditStore
+from drike.stores.inbox import LONGEST, Inbox, Report, ReportState
+from drike.stores.snapshots import Snapshot
+from drike.stores.traffic import OTHER, Counted, Counts, TrafficCounts
 from drike.support.records import encodable
 from drike.support.table import Z95, Estimate, counted
 
@@ -145,10 +144,10 @@ class Watch:
             if not numbers:
                 return
             try:
-                counts.add(store, numbers)
+                TrafficCounts(store.database).add(numbers)
                 numbers = Counter()
                 if samples := [sample for alike in self._samples.values() for sample in alike]:
-                    reports.keep_samples(store, samples, self.sampling.most)
+                    Inbox(store.database).keep_samples(samples, self.sampling.most)
                     self._samples = {}
                 self.problem = None
             except Exception as problem:  # of any kind, as nothing may end the counting

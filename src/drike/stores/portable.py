@@ -24,10 +24,19 @@ from drike.edits.record import (
     effect,
 )
 from drike.errors import DataError
-from drike.stores import log, moves
+from drike.stores import moves
 from drike.stores.approvals import imported_author
 from drike.stores.columns import COLUMNS, SEPARATOR, columns_by_name, name_of, similar_name
-from drike.stores.log import APPROVALS, APPROVALS_SET, EditStore, required_approvals
+from drike.stores.database import insert, select
+from drike.stores.edit_store import (
+    APPROVALS,
+    APPROVALS_SET,
+    EditStore,
+    required_approvals,
+    versions_of,
+)
+from drike.stores.log import LogRow, read_rows
+from drike.stores.snapshots import decided_version, folded, snapshot
 from drike.support.files import write_text
 from drike.support.records import encodable, parse, read
 from drike.support.rows import Row, rows_in, shown
@@ -130,7 +139,7 @@ def import_edits(
     with store.transaction():
         approved, whole = (
             required_approvals(store) > 0,
-            log.snapshot(store),
+            snapshot(store),
         )  # by others than who imports an edit
         known = {
             _stored(edit.record) for edit in (*whole.edits.values(), *whole.proposals.values())
@@ -285,18 +294,18 @@ class WholeStore:
     settings: dict[str, str]
     gates: tuple[tuple[int, str, str], ...]
     changes: int
-    rows: tuple[log.Row, ...] = ()
+    rows: tuple[LogRow, ...] = ()
 
     def log(self, name: str) -> list[EditVersion]:
         """The changes. Raises StoreError for damaged ones; name: what they are in."""
         before = [None, *(row[5] for row in self.rows)]
-        return log.read_rows(
+        return read_rows(
             name, [(*row, checksum) for row, checksum in zip(self.rows, before, strict=False)]
         )
 
     def edits(self, name: str) -> list[ReadRow]:
         """The edits but retired ones, as an import takes them. Raises StoreError as `log`."""
-        edits = log.folded(self.log(name)).edits.values()
+        edits = folded(self.log(name)).edits.values()
         return [
             (f"{name}, edit {e.id}", e.record)
             for e in edits
@@ -307,13 +316,12 @@ class WholeStore:
 def lines_of(store: EditStore) -> Iterator[str]:
     """A store as lines of JSON: what there is besides the log, then each change as it is kept. Raises StoreError."""
     with store.transaction():
-        log.snapshot(store)  # it raises if the log is damaged
-        query = "SELECT number, edit, version, created_at, entry, checksum FROM drike_changes ORDER BY number"
-        rows, gates = (
-            store._run(each).fetchall()
-            for each in (query, "SELECT * FROM drike_gates ORDER BY number")
-        )
-        settings = {name: value for name in _KEPT if (value := store.setting(name)) is not None}
+        snapshot(store)  # it raises if the log is damaged
+        rows = store.log.rows()
+        gates = select(store.database, "SELECT * FROM drike_gates ORDER BY number")
+        settings = {
+            name: value for name in _KEPT if (value := store.settings.get(name)) is not None
+        }
     head = {"drike_store": _FORMAT, "settings": settings, "gates": gates, "changes": len(rows)}
     yield from (json.dumps(line, ensure_ascii=False) for line in (head, *rows))
 
@@ -338,16 +346,16 @@ def whole_store(path: Path) -> WholeStore | None:
 def restore(store: EditStore, whole: WholeStore) -> None:
     """Make an empty store what another was, with the same checksums. Raises StoreError."""
     with store.transaction():
-        if log.snapshot(store).revision or required_approvals(store):
+        if snapshot(store).revision or required_approvals(store):
             raise StoreError(
                 f"{store.name} has edits, or requires approvals, already: restore into a new store"
             )
         for row, change in zip(whole.rows, whole.log("the exported log"), strict=True):
-            store._write(row, change.record)
+            store.log.append_row(row, change.record)
         for gate in whole.gates:
-            store._insert("drike_gates", [gate])
+            insert(store.database, "drike_gates", [gate])
         for name, value in whole.settings.items():
-            store.save_setting(name, value)
+            store.settings.save(name, value)
 
 
 class Synced(NamedTuple):
@@ -383,7 +391,7 @@ def sync(
     with store.transaction():
         last, now = (
             next((each.id for each in store.changes() if each.checksum == seen), 0),
-            log.snapshot(store),
+            snapshot(store),
         )
         stored = {
             _stored(edit.record): edit.id for edit in (*now.edits.values(), *now.proposals.values())
@@ -411,16 +419,16 @@ def sync(
             changes += made
             if (id := made[-1].id if made else id) is not None:
                 files[id] = file
-        for id, edit in sorted(log.snapshot(store).edits.items()):
+        for id, edit in sorted(snapshot(store).edits.items()):
             if id > last or id in files or edit.record.status is Status.RETIRED:
                 continue
             if retire_missing:
-                changes += log.retire(store, id, author=author, reason="its file was removed")
+                changes += moves.retire(store, id, author=author, reason="its file was removed")
             else:
                 left.append(
                     f"edit {id} has no file any more: retire it (--retire-missing), or put the file back"
                 )
-        now = log.snapshot(store)
+        now = snapshot(store)
     written = list[str]()
     for id, edit in now.edits.items():
         known = files.get(id)
@@ -442,7 +450,7 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> Sequence[EditV
         return store.put(
             moves.entering(store, replace(one.record, author=author, reason=why), decides=True)
         )
-    known = log.versions(store, one.id)
+    known = versions_of(store, one.id)
     base = next((each.record for each in known if each.version == one.version), None)
     said = {one.record.subject, one.record.query, one.record.target_new}
     if base is None or said.isdisjoint(
@@ -451,7 +459,7 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> Sequence[EditV
         raise StoreError(
             f"edit {one.id} has no such version {one.version}: take id and version out, to add it anew"
         )
-    now, file, last = log.decided_version(known).record, _said(one.record), known[-1].record
+    now, file, last = decided_version(known).record, _said(one.record), known[-1].record
     waiting = last.status in (Status.PROPOSED, Status.REJECTED) and effect(last) == effect(
         one.record
     )

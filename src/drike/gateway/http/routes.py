@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint with edits in force (docs/serving.md). Nothing of a request is written anywhere.
+"""An OpenAI-compatible endpoint with edits in force (docs/reference/gateway.md). No request is written anywhere.
 
 A chat or text completion that concerns an edit is passed on with one text changed; all else passes byte for byte.
 """
@@ -40,8 +40,7 @@ from drike.gateway.requests import (
     parse,
 )
 from drike.gateway.tenants import EditFeed
-from drike.stores import inbox as reports
-from drike.stores.inbox import FullInboxError
+from drike.stores.inbox import FullInboxError, Inbox, report_of
 
 _ENDS = (COMPLETION, RESPONSES, MESSAGES)  # of paths that are probably for text
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
@@ -244,14 +243,14 @@ class Gateway:
             sentence = f"this key has sent {MOST_REPORTS} reports in a minute: wait for one"
             raise RequestError(429, "too_many_reports", sentence)
         try:
-            given = reports.report_of(parse(body))
+            given = report_of(parse(body))
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
         taken.append(now)
         author = principal.author if principal.key else None
         try:
             async with asyncio.timeout(_SECONDS_FOR_STORE):
-                [added] = await in_daemon_thread(reports.add, feed.store, [given], author)
+                [added] = await in_daemon_thread(Inbox(feed.store.database).add, [given], author)
         except FullInboxError as problem:
             raise RequestError(429, "inbox_full", str(problem)) from None
         except (TimeoutError, StoreError):

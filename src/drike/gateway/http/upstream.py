@@ -18,9 +18,8 @@ import aiohttp
 from aiohttp.client_exceptions import ClientError
 from yarl import URL
 
-from drike.errors import UsageError
 from drike.gateway.http.keys import KEY
-from drike.models.served import is_loopback
+from drike.models.served import checked_address, is_loopback
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -282,26 +281,6 @@ class Secret:
             if any(form.startswith(end) for form in self._forms):
                 return text[: first.start()], end
         return text, b""
-
-
-def checked_address(address: str, allow_http: str | None = None) -> str:
-    """The address without a slash at its end, and with /v1 where it has no path. Raises UsageError."""
-    try:
-        url = urlsplit(address)
-        port = url.port
-    except ValueError as error:
-        raise UsageError(
-            f"{address} is not an address ({error}): give it as https://host/v1"
-        ) from None
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise UsageError(f"{address} is not an address: give it as https://host/v1")
-    if url.username or url.password or url.query or url.fragment or port == 0:
-        raise UsageError(f"{url.hostname} has more than a path: put the key into $DRIKE_API_KEY")
-    allowed = is_loopback(url.hostname) or url.hostname == (allow_http or "").strip("[]").casefold()
-    if url.scheme == "http" and not allowed:
-        remedy = f"use https, or allow it (--allow-http; drike serve: --allow-http {url.hostname}) in your own network"
-        raise UsageError(f"http://{url.hostname} is not encrypted: {remedy}")
-    return address.rstrip("/") + ("" if url.path.strip("/") else "/v1")
 
 
 def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes]) -> Headers:
