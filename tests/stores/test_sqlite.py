@@ -22,7 +22,7 @@ from drike.edits.record import (
     conflict_keys,
 )
 from drike.gates.by_name import Named
-from drike.gateway.tenants import EditFeed
+from drike.gateway.feed import EditFeed
 from drike.stores.log import CLAIMS
 from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore

@@ -163,7 +163,7 @@ def add(
     record = records.checked(EditRecord(subject, edit.query, edit.target_new, **given))
     questions: Sequence[str] = common_questions()
     if log is not None:
-        from drike.gateway.requests import read_questions
+        from drike.gateway.logs import read_questions
 
         questions = [asked.said for asked in read_questions(log)]
     writer = (

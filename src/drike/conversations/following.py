@@ -17,11 +17,12 @@ from drike.conversations.rendering import Around, Facts, Occasion, Placement, de
 from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn
 from drike.edits.record import EditVersion, Status
 from drike.gates.decision import MOST_MATCHED, Decision
-from drike.gates.index import EditIndex, ParsedQuery
+from drike.gates.index import EditIndex
+from drike.gates.parsed_query import ParsedQuery
 from drike.gates.relations import asks_relation, states_old
 from drike.support.records import encodable
 from drike.text.glossary import SPACELESS, begins, held, own_name
-from drike.text.questions import read
+from drike.text.questions import parts_of
 from drike.text.words import Words, mentions, words
 
 _TOPIC, _TOPIC_LENGTH = 3, 2_000  # turns that a later one is read with, and characters of each
@@ -376,7 +377,7 @@ def leans(text: str) -> bool:
         return False
     if begins(plain, "opener"):
         return True
-    if own_name(text[: 8 * _FIRST]) is not None or not read(text).parts:
+    if own_name(text[: 8 * _FIRST]) is not None or not parts_of(text).questions:
         return False
     fragment = len(said) <= _FRAGMENT and text.rstrip().endswith(("?", "？"))  # "the population?"
     return held(plain, "pronoun") is not None or (fragment and not (_TO_MODEL | _VERBS) & set(said))

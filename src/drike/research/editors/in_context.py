@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeGuard, TypeVar
 
@@ -74,20 +74,21 @@ class InContextEditor(Generic[SelectorT_co]):
         selections = self.select(edits, queries)
 
         # Queries that share a selection object are pruned together, and their prompts written at
-        # once: the model then reads the demonstrations only once for all of them.
-        selection_by_id: dict[int, Selection] = {}
-        places_by_id: dict[int, list[int]] = defaultdict(list)
-        for place, (selection, _) in enumerate(zip(selections, queries, strict=True)):
-            selection_by_id[id(selection)] = selection
-            places_by_id[id(selection)].append(place)
+        # once, so that what is built of the demonstrations is built only once.
+        queries_by_selection: dict[int, list[str]] = defaultdict(list)
+        for selection, query in zip(selections, queries, strict=True):
+            queries_by_selection[id(selection)].append(query)
 
-        prompt_by_place: dict[int, Prompt] = {}
-        for selection_id, places in places_by_id.items():
-            sharing_queries = [queries[place] for place in places]
-            fitting = self.fit(selection_by_id[selection_id], sharing_queries)
-            prompts = self.show(fitting, sharing_queries)
-            prompt_by_place.update(zip(places, prompts, strict=True))
-        return [prompt_by_place[place] for place in range(len(queries))]
+        prompts_by_selection: dict[int, Iterator[Prompt]] = {}
+        for selection in selections:
+            if id(selection) not in prompts_by_selection:
+                sharing_queries = queries_by_selection[id(selection)]
+                fitting = self.fit(selection, sharing_queries)
+                prompts = self.show(fitting, sharing_queries)
+                prompts_by_selection[id(selection)] = iter(prompts)
+
+        # Back into the order of the queries: each takes its selection's next prompt.
+        return [next(prompts_by_selection[id(selection)]) for selection in selections]
 
     def select(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Selection]:
         """The selection for each query under all edits in force, before the limit.
