@@ -20,7 +20,8 @@ from drike.conversations.rendering import Around, Facts, Occasion, Placement, de
 from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn
 from drike.edits.record import EditVersion, Status
 from drike.gates.decision import MOST_MATCHED, Decision
-from drike.gates.index import EditIndex, ParsedQuery
+from drike.gates.index import EditIndex
+from drike.gates.parsed_query import ParsedQuery
 from drike.gates.relations import asks_relation, states_old
 from drike.support.records import encodable
 from drike.text.glossary import own_name
