@@ -22,7 +22,7 @@ from drike.edits.record import (
     conflict_keys,
 )
 from drike.gates.by_name import Named
-from drike.gateway.tenants import EditFeed
+from drike.gateway.feed import EditFeed
 from drike.stores.log import CLAIMS
 from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
@@ -179,9 +179,7 @@ def test_the_store_never_uses_a_write_ahead_log(tmp_path: Path) -> None:
 
 
 def test_the_store_needs_no_torch() -> None:
-    code = (
-        "import sys, drike.stores.portable, drike.stores.sqlite; sys.exit('torch' in sys.modules)"
-    )
+    code = "import sys, drike.stores.tables, drike.stores.sqlite; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
