@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from drike.cli.gateway_parts import gateway_parts
-from drike.conversations.following import Memory
+from drike.conversations.memory import Memory
 from drike.edits.record import Status, as_stored
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
@@ -28,7 +28,7 @@ from drike.gateway.parts import OpenedEditor
 from drike.gateway.start import start
 from drike.prompts import YES_OR_NO, Prompt, chat_messages
 from drike.research.edited_model import EditedModel, route_each
-from drike.research.editors.catalog import FactPrompt
+from drike.research.editors.factprompt import FactPrompt
 from drike.stores.opening import open_store
 from tests.fakes.commands import run
 from tests.fakes.gateways import (

@@ -18,8 +18,9 @@ from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
 from drike.gates.decision import Gate
 from drike.gateway.http.relay import Limits
+from drike.stores.imports import import_edits
 from drike.stores.opening import open_store
-from drike.stores.portable import edits_of, import_edits, scan
+from drike.stores.tables import edits_of, scan
 from tests.fakes.gateways import (
     ENTRY,
     Failing,
@@ -261,7 +262,7 @@ def test_a_store_that_another_program_holds_is_reported_in_time_and_nothing_is_c
         {"subject": "Cuba", "query": "The capital of Cuba is", "target_new": "Rome"},
         gateway.feed.store.changes(),
     )
-    monkeypatch.setattr(gateway.feed.store, "_wait", 0.3)
+    monkeypatch.setattr(gateway.feed.store.database, "_wait", 0.3)
     with closing(sqlite3.connect(gateway.feed.store.name, isolation_level=None)) as foreign:
         foreign.execute("BEGIN EXCLUSIVE")
         began = time.monotonic()

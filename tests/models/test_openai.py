@@ -28,10 +28,14 @@ from drike.prompts import CHAT_INSTRUCTION, PromptStyle
 from drike.research.datasets import load
 from drike.research.datasets.dataset import Split
 from drike.research.edited_model import EditedModel
-from drike.research.editors.catalog import EditCoT, FactPrompt, InContextEditor
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.editcot import EditCoT
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import Outcome
 from drike.research.training.algorithm1 import Episode, rewrite_reward, train

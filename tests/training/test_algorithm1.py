@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import random
+import re
+import textwrap
 import zlib
 from collections.abc import Callable
 
 import pytest
 import torch
 
+import drike
 from benchmarks.lib.draws import sampled
 from drike.edits.edit import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.prompts import demonstration_block
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget, Flip, Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, Flip, Fraction, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.training.algorithm1 import Choose, Episode, loss_of, rewrite_reward, top, train
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import candidates_of, rollout
@@ -276,6 +281,20 @@ def test_training_is_reproducible_and_leaves_global_seeds_alone() -> None:
     assert torch.equal(before, torch.random.get_rng_state())
     assert [e.rewards for e in first] == [e.rewards for e in again]
     assert torch.equal(one.head.weight, other.head.weight)
+
+
+def test_the_program_in_the_docstring_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Run it with few edits and one epoch, otherwise unchanged."""
+    lines = inspect.cleandoc(train.__doc__ or "").splitlines()
+    program = "\n".join(line for line in lines if line.startswith("    ") or not line)
+    for whole, few in (
+        ("split(seed=0)", "split(seed=0, train=2, test=2)"),
+        ("split.train)", "split.train, epochs=1)"),
+    ):
+        assert program.count(whole) == 1
+        program = program.replace(whole, few)
+    exec(textwrap.dedent(program), {"drike": drike})
+    assert re.search(r"^Editor +S +ESR +PC +RR", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_a_fixed_fraction_never_changes_in_training() -> None:

@@ -21,11 +21,15 @@ from drike.edits.record import EditRecord, EditVersion, MissingStoreError, Statu
 from drike.errors import UsageError
 from drike.live.alike import watch_meaning
 from drike.models import ApiOptions, LanguageModel
-from drike.stores import log as stores
-from drike.stores import moves, portable
+from drike.stores import moves
+from drike.stores.edit_store import EditStore, required_approvals, versions_of
+from drike.stores.export import lines_of, restore, whole_store
 from drike.stores.finding import Search, find
+from drike.stores.folder import sync_folder
+from drike.stores.imports import Imported, ReadRow, import_edits
 from drike.stores.opening import open_store
-from drike.stores.portable import Imported, ReadRow, edits_of, import_edits, scan, write_refused
+from drike.stores.snapshots import snapshot
+from drike.stores.tables import edits_of, scan, write_refused
 from drike.support.files import write_text
 from drike.support.table import counted
 from drike.text.words import mentions
@@ -63,17 +67,15 @@ def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
     return Edit(query, target, subject=max(subjects, key=len, default=None))
 
 
-def store_at(
-    store: str, *, create: bool = False, watched: bool = False
-) -> closing[stores.EditStore]:
+def store_at(store: str, *, create: bool = False, watched: bool = False) -> closing[EditStore]:
     """A store, which the block closes. watched: for edits that mean the same as others. Raises StoreError."""
     opened = open_store(store, create=create)
     return closing(watch_meaning(opened) if watched else opened)
 
 
-def in_force(store: stores.EditStore) -> tuple[EditVersion, ...]:
+def in_force(store: EditStore) -> tuple[EditVersion, ...]:
     """The edits in force now."""
-    return stores.snapshot(store).in_force(datetime.now(UTC))
+    return snapshot(store).in_force(datetime.now(UTC))
 
 
 def author() -> str | None:
@@ -161,7 +163,7 @@ def add(
     record = records.checked(EditRecord(subject, edit.query, edit.target_new, **given))
     questions: Sequence[str] = common_questions()
     if log is not None:
-        from drike.gateway.requests import read_questions
+        from drike.gateway.logs import read_questions
 
         questions = [asked.said for asked in read_questions(log)]
     writer = (
@@ -174,7 +176,7 @@ def add(
             say(f"{opened.name} is a new store of edits")
         print_changes(changes)
         if entered.status is not record.status:
-            count = counted(stores.required_approvals(opened), "approval")
+            count = counted(required_approvals(opened), "approval")
             say(f"It is proposed, as this store requires {count} (drike edits approve)")
         if writer and propose:
             print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes))
@@ -206,7 +208,7 @@ def reword(
             for version in (() if edits else in_force(opened))
             if not version.record.paraphrases
         ]
-        chosen += [stores.versions(opened, edit)[-1] for edit in edits or ()]
+        chosen += [versions_of(opened, edit)[-1] for edit in edits or ()]
         print_changes(reworded(opened, chosen, propose, writer, ask=not yes))
 
 
@@ -223,7 +225,7 @@ def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> Languag
 
 
 def reworded(
-    store: stores.EditStore,
+    store: EditStore,
     edits: Sequence[EditVersion],
     count: int,
     writer: LanguageModel,
@@ -304,11 +306,11 @@ def import_(
     from drike.gates.edit_names import ambiguous_names
     from drike.research.datasets.published_edits import PublishedForms
 
-    whole = portable.whole_store(source)
+    whole = whole_store(source)
     if whole and not dry_run:
         with store_at(store, create=True) as opened:
-            if stores.snapshot(opened).revision == 0 and not stores.required_approvals(opened):
-                portable.restore(opened, whole)
+            if snapshot(opened).revision == 0 and not required_approvals(opened):
+                restore(opened, whole)
                 return say(
                     f"{opened.name} is now what the store in {source} was: {counted(whole.changes, 'change')}"
                 )
@@ -375,12 +377,12 @@ def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} does not end in .jsonl: give the file of JSON lines such a name")
     with store_at(store) as opened:
-        snapshot = stores.snapshot(opened)
-        edits = (records.to_json(version.record) for version in reversed(find(snapshot, Search())))
-        lines = list(portable.lines_of(opened) if everything else edits)
+        current = snapshot(opened)
+        edits = (records.to_json(version.record) for version in reversed(find(current, Search())))
+        lines = list(lines_of(opened) if everything else edits)
     write_text(out, "".join(f"{line}\n" for line in lines))
     edits_and_changes = (
-        f"{counted(len(snapshot.edits), 'edit')} and {counted(snapshot.revision, 'change')}"
+        f"{counted(len(current.edits), 'edit')} and {counted(current.revision, 'change')}"
     )
     say(
         f"{out}: {f'{edits_and_changes} exported, without the inbox' if everything else f'{len(lines):,} exported'}"
@@ -391,7 +393,7 @@ def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
 def sync(folder: Path, *, retire_missing: bool = False, store: str = FILE) -> None:
     """Keep one JSON file for each edit in FOLDER, and take over what changed there; fails if both sides changed."""
     with store_at(store, create=True, watched=True) as opened:
-        synced = portable.sync(opened, folder, author=author(), retire_missing=retire_missing)
+        synced = sync_folder(opened, folder, author=author(), retire_missing=retire_missing)
     print_changes(synced.changes)
     say_lines(f"Left alone: {as_flags(name)}" for name in synced.left)
     written, taken = counted(len(synced.written), "file"), counted(len(synced.changes), "change")

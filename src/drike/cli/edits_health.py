@@ -16,14 +16,16 @@ from drike.cli.options import FILE, GateOptions, ModelOptions, command, page_nam
 from drike.edits.record import StoreError
 from drike.errors import DataError, UsageError
 from drike.gates.index import EditIndex
-from drike.gateway import traffic as live
-from drike.live import drafts as drafting
+from drike.gateway import health as live
+from drike.gateway.proving import replay as replays
+from drike.live import drafts
 from drike.models import ApiOptions
-from drike.stores import inbox as reports
 from drike.stores import moves
-from drike.stores.inbox import Report, ReportState
-from drike.stores.log import EditStore, Snapshot, snapshot
-from drike.stores.traffic import Counts, counts_since
+from drike.stores.edit_store import EditStore
+from drike.stores.inbox import Inbox, Report, ReportState
+from drike.stores.report_files import read_reports
+from drike.stores.snapshots import Snapshot, snapshot
+from drike.stores.traffic import Counts, TrafficCounts
 from drike.support.files import write_text
 from drike.support.rows import shown
 from drike.support.table import Cell, Number, Table, as_html, counted
@@ -83,8 +85,8 @@ def report(
 
 def _read(store: str, days: int) -> tuple[Snapshot, Counts]:
     with store_at(store) as opened:
-        return snapshot(opened), counts_since(
-            opened, datetime.now(UTC).date() - timedelta(days=days - 1)
+        return snapshot(opened), TrafficCounts(opened.database).since(
+            datetime.now(UTC).date() - timedelta(days=days - 1)
         )
 
 
@@ -123,26 +125,26 @@ def inbox(
         raise UsageError("--reason says why reports are closed: give --close, too")
     with store_at(store, create=import_ is not None) as opened:
         if import_:
-            read, refused = reports.read_reports(import_, reports.reports(opened, None))
+            read, refused = read_reports(import_, Inbox(opened.database).reports(None))
             say_lines(f"Left out: {problem}" for problem in refused)
-            added = reports.add(opened, read, author()) if read else ()
+            added = Inbox(opened.database).add(read, author()) if read else ()
             say(f"{import_}: {counted(len(added), 'report')} added, {len(refused):,} left out")
         elif report:
-            found = reports.report(opened, report)
+            found = Inbox(opened.database).report(report)
             say(f"Report {found.number}, {found.at}, {found.state}")
             say_lines(f"{name}: {value}" for name in _FIELDS if (value := getattr(found, name)))
         elif close or wrong:
             with opened.transaction():
                 for number in close or ():
-                    reports.close(opened, number, author=author(), reason=reason)
+                    Inbox(opened.database).close(number, author=author(), reason=reason)
                 for number in wrong or ():
-                    reports.mark_wrong(opened, number, author())
+                    Inbox(opened.database).mark_wrong(number, author())
             say(f"{counted(len(close or wrong or ()), 'report')} {'closed' if close else 'opened'}")
         elif forget:
-            say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
+            say(f"{counted(Inbox(opened.database).forget_samples(), 'sample')} deleted")
         elif draft:
             reader = open_writer(ModelOptions(model), ApiOptions(), ask=False) if model else None
-            changes = drafting.draft(
+            changes = drafts.draft(
                 opened, draft, EditIndex.of(in_force(opened)), author=author(), model=reader
             )
             print_changes(changes)
@@ -153,16 +155,16 @@ def inbox(
 
 
 def _list(store: EditStore, state: ReportState | None) -> None:
-    found = reports.reports(store, state)
-    for group in drafting.grouped(found[: drafting.MOST_SHOWN], EditIndex.of(in_force(store))):
+    found = Inbox(store.database).reports(state)
+    for group in drafts.grouped(found[: drafts.MOST_SHOWN], EditIndex.of(in_force(store))):
         say(
             f"About edit {group.edit.id}: {group.edit.record.fact}"
             if group.edit
             else "About no edit in force"
         )
         say_lines(f"  {_line(each)}" for each in group.reports)
-    if len(found) > drafting.MOST_SHOWN:
-        note(f"the first {drafting.MOST_SHOWN} are listed: close some to see the others")
+    if len(found) > drafts.MOST_SHOWN:
+        note(f"the first {drafts.MOST_SHOWN} are listed: close some to see the others")
     say(
         f"{store.name}: {counted(len(found), 'sample' if state is ReportState.SAMPLE else 'report')}"
     )
@@ -202,7 +204,7 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
     from drike.live.live_edits import LiveEdits
     from drike.live.store_gate import encoder_of, open_gate
 
-    def row(asked: live.ReplayedQuery) -> tuple[str, ...]:
+    def row(asked: replays.ReplayedQuery) -> tuple[str, ...]:
         edit, named, p = (
             asked.candidate.edit,
             asked.candidate.name or "",
@@ -223,7 +225,7 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
         index = edits.refresh().view.index
         follower = Follower(lambda query: gate.decide(query, index), index, AsBlock())
         with log.open("rb") as lines:
-            result = live.replay(lines, follower)
+            result = replays.replay(lines, follower)
     if not result.requests:
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     say_lines(f"Left out: {count:,} lines with {reason}" for reason, count in result.unread.items())

@@ -10,9 +10,15 @@ from drike.cli.edits import EditFields, author, parse_fact, print_changes, store
 from drike.cli.options import FILE, command
 from drike.edits.record import LISTS, Status, StoreError, moment, to_values
 from drike.errors import UsageError
-from drike.stores import log as stores
 from drike.stores import moves
+from drike.stores.edit_store import (
+    APPROVALS_SET,
+    require_approvals,
+    required_approvals,
+    versions_of,
+)
 from drike.stores.finding import ALL, Search, difference, find
+from drike.stores.snapshots import decided_version, snapshot, snapshot_at
 from drike.support.table import counted
 
 _json = partial(json.dumps, ensure_ascii=False)
@@ -25,9 +31,9 @@ def list_(
 ) -> None:  # fmt: skip
     """List the edits."""
     with store_at(store) as opened:
-        snapshot, name = stores.snapshot(opened), opened.name
+        current, name = snapshot(opened), opened.name
     found = find(
-        snapshot, Search(search or "", status or (ALL if retired else None), owner, subject)
+        current, Search(search or "", status or (ALL if retired else None), owner, subject)
     )
     edits = sorted(found[:limit], key=lambda edit: edit.id)
     if as_json:
@@ -40,10 +46,10 @@ def list_(
         )  # any terminal shows these
     print_changes(edits)
     more = f" of {len(found):,}" if len(edits) < len(found) else ""
-    say(f"{name}: {counted(len(edits), 'edit')}{more}, {counted(snapshot.revision, 'change')}")
-    if snapshot.proposals and status is None:
+    say(f"{name}: {counted(len(edits), 'edit')}{more}, {counted(current.revision, 'change')}")
+    if current.proposals and status is None:
         say(
-            f"{counted(len(snapshot.proposals), 'proposal')} to approve or reject: drike edits list --status proposed"
+            f"{counted(len(current.proposals), 'proposal')} to approve or reject: drike edits list --status proposed"
         )
 
 
@@ -54,11 +60,11 @@ def show(edit: int | None = None, *, at: str | None = None, store: str = FILE) -
     with store_at(store) as opened:
         if edit is None:
             return print_changes(
-                opened.changes() if at is None else stores.snapshot_at(opened, time).in_force(time)
+                opened.changes() if at is None else snapshot_at(opened, time).in_force(time)
             )
         versions, stored = (
-            stores.versions(opened, edit),
-            stores.snapshot_at(opened, time).in_force(time),
+            versions_of(opened, edit),
+            snapshot_at(opened, time).in_force(time),
         )
     from drike.gates.edit_names import name_report
 
@@ -70,7 +76,7 @@ def show(edit: int | None = None, *, at: str | None = None, store: str = FILE) -
         say(
             f"edit {edit} was {'' if any(version.id == edit for version in stored) else 'not '}in force at {at}"
         )
-    latest = versions[-1] if at is None else stores.decided_version(versions)
+    latest = versions[-1] if at is None else decided_version(versions)
     for name, value in to_values(latest.record).items():
         if value and (name != "approved_as" or latest.record.status is Status.PROPOSED):
             say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
@@ -87,9 +93,7 @@ def diff(begin: str, end: str, *, store: str = FILE) -> None:
         datetime.now(UTC) if time == "now" else moment(time) for time in (begin, end)
     )
     with store_at(store) as opened:
-        differences = difference(
-            stores.snapshot_at(opened, first), stores.snapshot_at(opened, last)
-        )
+        differences = difference(snapshot_at(opened, first), snapshot_at(opened, last))
     for one in differences:
         gone = one.after.record.status is Status.RETIRED and (
             one.before is None or "status" in one.fields
@@ -136,7 +140,7 @@ def approve(
         )
         print_changes(changes)
         if changes[-1].record.status is Status.PROPOSED:
-            say(f"It needs {stores.required_approvals(opened)} approvals, and waits for more")
+            say(f"It needs {required_approvals(opened)} approvals, and waits for more")
 
 
 @command()
@@ -162,7 +166,7 @@ def change(
             "nothing is to be changed: give a field, such as --fact, --alias or --owner"
         )
     with store_at(store, watched=True) as opened, opened.transaction():
-        known = moves.changeable(stores.versions(opened, edit))
+        known = moves.changeable(versions_of(opened, edit))
         unknown = set(drop or ())
         for name in LISTS:
             texts = (*getattr(known, name), *changes.get(name, ()))
@@ -196,7 +200,7 @@ def retire(edits: list[int], *, reason: str | None = None, store: str = FILE) ->
         changes = [
             change
             for edit in edits
-            for change in stores.retire(opened, edit, author=author(), reason=reason)
+            for change in moves.retire(opened, edit, author=author(), reason=reason)
         ]
     print_changes(changes)
 
@@ -213,7 +217,7 @@ def rollback(
     """Go back to an earlier version of an edit; this makes a new version."""
     with store_at(store, watched=True) as opened:
         print_changes(
-            stores.rollback(
+            moves.rollback(
                 opened, edit, version, author=author(), reason=reason, supersede=supersede
             )
         )
@@ -224,7 +228,7 @@ def approvals(number: int | None = None, *, store: str = FILE) -> None:
     """Show how many people other than its author must approve what an edit says; with N, require so many."""
     with store_at(store, create=number is not None) as opened:
         if number is not None:
-            stores.require_approvals(opened, number, author())
-        needed, made = stores.required_approvals(opened), opened.history(stores.APPROVALS_SET)
+            require_approvals(opened, number, author())
+        needed, made = required_approvals(opened), opened.settings.history(APPROVALS_SET)
     say(f"{counted(needed, 'approval')} needed" if needed else "No approval is needed")
     say_lines(f"  {each['at']} {each['author'] or 'someone'}: {each['needed']}" for each in made)

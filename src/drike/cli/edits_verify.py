@@ -32,14 +32,14 @@ from drike.models import EMBEDDED, READER
 from drike.models.served import ApiOptions, Meter, is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache
 from drike.models.served.quirks import for_newer_models
-from drike.stores import log as stores
-from drike.stores import verifications
+from drike.stores.edit_store import EditStore, versions_of
+from drike.stores.verifications import Verification, Verifications, VerifiedQuestion, compare_runs
 from drike.support.files import write_text
 from drike.support.rows import shown
 from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
 
 if TYPE_CHECKING:  # these take long to import, and neither help nor --compare needs them
-    from drike.gateway.http.upstream import Upstream
+    from drike.gateway.calls import Upstream
     from drike.gateway.proving.chats import Settings
     from drike.gateway.proving.verification import EditOutcome, EditQuestion
     from drike.gateway.start import Deployed
@@ -108,7 +108,7 @@ def verify(
         outcomes, made = _carried_out(plan, opened)
         if dry_run:
             return
-        shares, number = _show(outcomes, made.model), verifications.save(opened, made)
+        shares, number = _show(outcomes, made.model), Verifications(opened.database).save(made)
         if json:
             values = {"number": number, **asdict(made), "questions": list(map(_values, outcomes))}
             write_text(json, as_json.dumps(values, ensure_ascii=False, indent=1) + "\n")
@@ -117,7 +117,7 @@ def verify(
         kept = f"Verification {number} is kept in {opened.name}"
         if number > 1:
             broken, mended = map(
-                len, verifications.compare(verifications.saved(opened, number - 1), made)
+                len, compare_runs(Verifications(opened.database).load(number - 1), made)
             )
             kept += f"; since {number - 1}: {broken:,} broken, {mended:,} mended (drike edits verify --compare)"
         say(kept)
@@ -154,12 +154,12 @@ def _headers(given: Iterable[str]) -> dict[str, str]:
 
 
 def _chosen(
-    store: stores.EditStore, edits: Sequence[int] | None
+    store: EditStore, edits: Sequence[int] | None
 ) -> tuple[list[EditVersion], list[EditVersion]]:
     """The edits to ask about, by default all in force, and those among them that wait to be. Raises StoreError."""
     tried, by_id = list[EditVersion](), {version.id: version for version in in_force(store)}
     for id in dict.fromkeys(edits or ()):
-        latest = stores.versions(store, id)[-1]
+        latest = versions_of(store, id)[-1]
         if (status := latest.record.status) in (Status.DRAFT, Status.PROPOSED):
             by_id[id] = replace(latest, record=replace(latest.record, status=Status.ACTIVE))
             tried.append(by_id[id])
@@ -172,9 +172,7 @@ def _chosen(
     return [by_id[id] for id in dict.fromkeys(edits or by_id)], tried
 
 
-def _carried_out(
-    plan: VerifyPlan, store: stores.EditStore
-) -> tuple[Sequence[EditOutcome], verifications.Verification]:
+def _carried_out(plan: VerifyPlan, store: EditStore) -> tuple[Sequence[EditOutcome], Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
     from drike.cli.gateway_parts import gateway_parts
     from drike.gateway.proving.chats import DryUpstream, MeteredUpstream
@@ -197,7 +195,10 @@ def _carried_out(
             f"{store.name} has grown by a fifth since its gate was calibrated: run drike edits calibrate again"
         )
     # A run that was interrupted is kept under no number, so that the next one has its number, and its answers.
-    number, first = verifications.last_number(store) + 1, stores.versions(store, 1)[0].checksum
+    number, first = (
+        Verifications(store.database).last_number() + 1,
+        versions_of(store, 1)[0].checksum,
+    )
     try:
         asked = _ask(
             plan, around, gateway, kept_for=f"{first} {number} {sorted(plan.headers.items())}"
@@ -229,9 +230,7 @@ def _carried_out(
         ("its own", None, "its own") if plan.gateway else here,
         tuple(o.kept for o in outcomes),
     )
-    return outcomes, verifications.Verification(
-        stamp(datetime.now(UTC)), model, *decided, version("drike"), kept
-    )
+    return outcomes, Verification(stamp(datetime.now(UTC)), model, *decided, version("drike"), kept)
 
 
 async def _ask(
@@ -422,24 +421,24 @@ def _in_xml(text: str) -> str:
     return re.sub("[\ufffe\uffff]", "?", visible(text))
 
 
-def _compare_runs(store: stores.EditStore, numbers: Sequence[int]) -> None:
+def _compare_runs(store: EditStore, numbers: Sequence[int]) -> None:
     """Show what changed between the last run and the one before, or another. Raises StoreError if something broke."""
 
-    def said(answer: verifications.VerifiedQuestion) -> str:
+    def said(answer: VerifiedQuestion) -> str:
         return f"{answer.stated}{', matched' if answer.matched else ''}"
 
-    last = verifications.last_number(store)
+    last = Verifications(store.database).last_number()
     if len(numbers) > 1:
         raise UsageError("--compare takes the number of one run: leave the others out")
     if last < 2 and not numbers:
         raise StoreError("there are no two verifications to compare: verify once more")
     first = numbers[0] if numbers else last - 1
-    before, after = (verifications.saved(store, number) for number in (first, last))
+    before, after = (Verifications(store.database).load(number) for number in (first, last))
     for name in ("model", "gate", "threshold", "placement", "drike"):
         was, now = getattr(before, name), getattr(after, name)
         if was != now:
             say(f"{name}: {was} -> {now}")
-    broken, mended = verifications.compare(before, after)
+    broken, mended = compare_runs(before, after)
     header = ("edit", "kind", "question", f"run {first}", f"run {last}")
     for title, changes in (("Broken", broken), ("Mended", mended)):
         if rows := tuple(

@@ -18,7 +18,7 @@ from drike.errors import RunError, UsageError
 from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, load, template_for
 from drike.research.datasets import TINYFACTS, SplitIds
 from drike.research.datasets.dataset import keys_of
-from drike.research.editors.catalog import TokenLimit
+from drike.research.editors.in_context import TokenLimit
 from drike.research.editors.pool import Pool
 from drike.research.evaluation.evaluate import CaseAnswers
 from drike.research.report.reported_runs import trained_run

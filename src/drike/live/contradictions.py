@@ -1,7 +1,8 @@
 """Edits that contradict one another in different words: of one subject or alias, and with the same relation.
 
-Whether two wordings state the same relation is a logistic model of what gates compare them by, and of their distance in
-a space in which published paraphrases are near one another. It was fitted on public data (docs/results/conflicts.md).
+Whether two wordings state the same relation is a logistic model of what gates compare them by, and
+of their distance in a space in which published paraphrases are near one another. It was fitted on
+public data (benchmarks/notes/conflicts.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,7 +78,10 @@ def features(
     encoder: TextEncoder,
     space: FloatArray | None = None,
 ) -> dict[int, dict[str, float]]:
-    """What a record's wordings share with those of others, by the places of the near ones. space: [d, k], if any."""
+    """What a record's wordings share with those of others, by the places of the near ones.
+
+    space: [d, k], if any.
+    """
     texts = [wordings(each) for each in (record, *others)]
     place = {text: i for i, text in enumerate(dict.fromkeys(text for own in texts for text in own))}
     vectors = unit(salient(encoder).encode(list(place)))

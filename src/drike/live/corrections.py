@@ -1,4 +1,4 @@
-"""Edits in requests without a gateway: `Corrections`, for programs that send the requests themselves."""
+"""`Corrections`: edits in requests without a gateway, for programs that send them themselves."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drike.conversations.following import Follower, Memory
+from drike.conversations.following import Follower
+from drike.conversations.memory import Memory
 from drike.conversations.rendering import AsBlock
 from drike.conversations.turns import Api, JsonPath, UnreadError, read
 from drike.edits.record import EditVersion
 from drike.errors import UsageError
 from drike.gates.decision import Gate
 from drike.live.live_edits import LiveEdits, LiveState
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
 
 
@@ -23,7 +24,8 @@ from drike.stores.opening import TENANT, open_store
 class Corrected:
     """A copy of a request with its facts; the request itself if it concerns no edit.
 
-    edits: those stated, of later turns first. conflicts: ids of edits whose old object a tool or document states.
+    edits: those stated, of later turns first. conflicts: ids of edits whose old object a tool or
+    document states.
     """
 
     request: Mapping[str, Any]
@@ -33,12 +35,12 @@ class Corrected:
 
 
 class Corrections:
-    """The edits of a store, to be put into requests as `drike serve` does before an upstream, always the latest.
+    """The latest edits of a store, put into requests as `drike serve` does it.
 
-    store: a file or address, or an open store. gate: None for the one calibrated for the store, else the default
-    one, or `Named` where no encoder is installed. tenant: whose edits of the address. tool_results: state facts
-    behind these and documents, too. Threads may share it. Raises StoreError for a store that is missing or cannot be
-    read.
+    store: a file or address, or an open store. gate: None for the one calibrated for the store,
+    else the default one, or `Named` where no encoder is installed. tenant: whose edits of the
+    address. tool_results: state facts behind these and documents, too. Threads may share it. Raises
+    StoreError for a store that is missing or cannot be read.
     """
 
     def __init__(
@@ -62,7 +64,8 @@ class Corrections:
     def apply(self, request: Mapping[str, Any], api: str = "chat") -> Corrected:
         """A request with the facts that it concerns; itself, if it concerns none.
 
-        request: JSON, not changed. api: chat, completions, responses or messages. Raises UsageError, StoreError.
+        request: JSON, not changed. api: chat, completions, responses or messages. Raises
+        UsageError, StoreError.
         """
         if api not in set(Api):
             raise UsageError(f"api is one of {', '.join(Api)}, not {api!r}")
@@ -118,7 +121,7 @@ class Corrections:
 
 
 def _plain(value: Any) -> Any:
-    """A JSON value of dicts and lists, also of a client's objects, such as an answer put into `messages`."""
+    """A JSON value of dicts and lists, without a client's objects, such as earlier answers."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -1,6 +1,7 @@
-"""`LiveEdits`: the edits of a store as they are now, with the gate that decides on them and its index.
+"""`LiveEdits`: the edits of a store as they are now, with their gate and its index.
 
-The gateway, `Corrections`, an edited model and the replay of a log all read a store through this one view.
+The gateway, `Corrections`, an edited model and the replay of a log all read a store through this
+one view.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from drike.encoders.base import TextEncoder
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.live.store_gate import encoder_of, stored_gate, usual_gate
-from drike.stores.log import EditStore, Snapshot, snapshot
+from drike.stores.edit_store import EditStore
+from drike.stores.snapshots import Snapshot, snapshot
 
 _LOG = logging.getLogger(__name__)
 _NEVER_READ = ""  # sorts before every time
@@ -26,8 +28,9 @@ _NEVER_READ = ""  # sorts before every time
 class StoreView:
     """What was read of a store at one moment.
 
-    index: the edits in force. new: those of them that the view before did not have. until: when an edit next begins
-    or ceases to hold, None for never. since: when the store was read, as a clock that is set back may bring edits back.
+    index: the edits in force. new: those of them that the view before did not have. until: when an
+    edit next begins or ceases to hold, None for never. since: when the store was read, as a clock
+    that is set back may bring edits back.
     """
 
     snapshot: Snapshot = field(default_factory=Snapshot)
@@ -41,7 +44,8 @@ class StoreView:
     ) -> StoreView:
         """The view of what is in force now: this one, if nothing has changed.
 
-        encoder: of the index's vectors. shadow: whether the index has shadow edits, too. Raises StoreError.
+        encoder: of the index's vectors. shadow: whether the index has shadow edits, too. Raises
+        StoreError.
         """
         latest = snapshot(store, self.snapshot)
         everything = self._must_read_everything(stamp(now), latest)
@@ -78,10 +82,10 @@ class StoreView:
 
 @dataclass(frozen=True, eq=False)
 class LiveState:
-    """A gate with the edits that it decides on, replaced as a whole, so that nobody sees half of a change.
+    """A gate with the edits that it decides on, replaced as a whole: nobody sees half a change.
 
-    gate_number: the gate's in the store, 0 for a gate that is not the store's, None where the store has another history
-    than when the gate was read.
+    gate_number: the gate's in the store, 0 for a gate that is not the store's, None where the store
+    has another history than when the gate was read.
     """
 
     gate: Gate
@@ -91,11 +95,14 @@ class LiveState:
 
 
 class LiveEdits:
-    """A store's edits in force, its gate and their index, each as it is at the last refresh. Threads may share it.
+    """A store's edits in force, its gate and their index, each as it is at the last refresh.
 
-    gate: None for the store's own, whichever was calibrated last, or the default one. encoder_of_gate: opens a gate's
-    encoder. shadow: read shadow edits, too. prepare: called with edits that are new in force, before they are.
-    Nothing is read before the first `refresh`. Raises StoreError for a gate that cannot be read.
+    Threads may share it.
+
+    gate: None for the store's own, whichever was calibrated last, or the default one.
+    encoder_of_gate: opens a gate's encoder. shadow: read shadow edits, too. prepare: called with
+    edits that are new in force, before they are. Nothing is read before the first `refresh`. Raises
+    StoreError for a gate that cannot be read.
     """
 
     def __init__(
@@ -123,11 +130,14 @@ class LiveEdits:
 
     @property
     def gate_is_stale(self) -> bool:
-        """Whether the store has another history than when its gate was read, so that the gate must be read anew."""
+        """Whether the store has another history than when its gate was read."""
         return self.state.gate_number is None
 
     def refresh(self) -> LiveState:
-        """Read what has changed in the store, but not its gate. Raises StoreError, and leaves all as it was."""
+        """Read what has changed in the store, but not its gate.
+
+        Raises StoreError, and leaves all as it was.
+        """
         with self._replacing:
             before = self.state
             view = before.view.at(self._clock(), self.store, before.encoder, shadow=self._shadow)
@@ -144,7 +154,8 @@ class LiveEdits:
     def refresh_gate(self) -> LiveState:
         """Decide by a newer gate of the store, once all edits are encoded for it.
 
-        Raises StoreError for a gate that cannot be read, EncoderError for one whose encoder cannot be opened.
+        Raises StoreError for a gate that cannot be read, EncoderError for one whose encoder cannot
+        be opened.
         """
         if not self._follows_store:
             return self.state
@@ -154,7 +165,8 @@ class LiveEdits:
         number, gate = newer or (0, usual_gate())
         encoder = self._encoder_of_gate(gate)
 
-        # All edits are encoded before the lock is taken: that may take minutes, in which edits must stay current.
+        # All edits are encoded before the lock is taken: that may take minutes, in which edits must
+        # stay current.
         index = _encoded(self.state.view.index, encoder, self.state.view.index)
         with self._replacing:
             view = self.state.view
@@ -174,5 +186,5 @@ class LiveEdits:
 
 
 def _encoded(edits: EditIndex, encoder: TextEncoder | None, known: EditIndex) -> EditIndex:
-    """The index of the same edits with vectors of an encoder, those of `known` where it has the same one."""
+    """The index of the same edits for an encoder. known: an index that may have its vectors."""
     return EditIndex.of(edits.edits.values(), encoder, known)

@@ -21,7 +21,7 @@ from drike.gates.calibration import Certificate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import WithRelations
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.text.relation_wordings import Relation, read_relations
 
 _LOG = logging.getLogger(__name__)
@@ -33,8 +33,9 @@ def open_gate(
 ) -> Gate:
     """The gate for a store: the one calibrated for it, else `usual_gate`; or another.
 
-    name: "named", "calibrated" for the default gate, "careful" or "eager" for a setting of the store's, or a file.
-    threshold: another than the gate's. Raises StoreError if it is damaged, UsageError for no such file or threshold.
+    name: "named", "calibrated" for the default gate, "careful" or "eager" for a setting of the
+    store's, or a file. threshold: another than the gate's. Raises StoreError if it is damaged,
+    UsageError for no such file or threshold.
     """
     gate: Gate = Named() if name == "named" else calibration.default_gate()
     own = stored_gate(store) if store and name in (None, "careful", "eager") else None
@@ -83,7 +84,10 @@ def _say_only_names(remedy: str) -> None:
 
 
 def encoder_of(gate: Gate, relations: Sequence[Path] | None = None) -> TextEncoder | None:
-    """The encoder of a gate; None for a gate that needs none. relations: files of more. Raises EncoderError."""
+    """The encoder of a gate; None for a gate that needs none.
+
+    relations: files of more. Raises EncoderError.
+    """
     if relations and not isinstance(gate, Calibrated):
         raise EncoderError(
             "relations are for the calibrated gate: leave --relations out, or another --gate"
@@ -104,7 +108,10 @@ def _encoder(name: str, files: tuple[Path, ...], relations: tuple[Relation, ...]
 
 
 def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
-    """The gate of a store, with its number; None if that is not above `after`. Raises StoreError."""
+    """The gate of a store, with its number; None if that is not above `after`.
+
+    Raises StoreError.
+    """
     if (latest := store.gate(after)) is None:
         return None
     number, text = latest
@@ -127,8 +134,9 @@ def calibrate(
 ) -> tuple[Calibrated, Certificate]:
     """A gate calibrated on the probes of one half of the edits, and certified on those of the other half.
 
-    level: the rate of false matches. The gate has the lowest threshold that is certified or, if none is, the default
-    gate's. Raises StoreError if no edit of the other half has a probe that must not match.
+    level: the rate of false matches. The gate has the lowest threshold that is certified or, if
+    none is, the default gate's. Raises StoreError if no edit of the other half has a probe that
+    must not match.
     """
     bare, probes = calibration.make_probes(edits)
     index = EditIndex.of(bare, encoder)
@@ -149,5 +157,8 @@ def calibrate(
 
 
 def needs_recalibration(gate: Gate, edits: int) -> bool:
-    """Whether a store has grown by a fifth since its gate was calibrated. edits: how many are in force."""
+    """Whether a store has grown by a fifth since its gate was calibrated.
+
+    edits: how many are in force.
+    """
     return isinstance(gate, Calibrated) and 0 < gate.edits * _GROWTH <= edits

@@ -1,6 +1,6 @@
 """Which edits a question gets, the prompt that states them, and a model that answers under the edits in force.
 
-It is evaluated with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md).
+It is evaluated with many edits in force: every query goes through a gate (lifelong evaluation, docs/design/method.md).
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from drike.live.store_gate import encoder_of, open_gate
 from drike.models.answers import complete, write_answers
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt, Role
-from drike.research.editors.catalog import Editor, EditorColumn, column_of, ranks_retains
+from drike.research.editors.columns import EditorColumn, column_of
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import ranks_retains
 from drike.research.editors.query_policy import applied
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.support.table import Table, as_markdown, markdown_text, visible
 from drike.text.words import mentions
 

@@ -2,7 +2,7 @@
 
 The embedded model answers when the page is made, with edits of TinyFacts in force. The figures on
 real models' recorded answers are in recorded.tsv, which a test compares with
-docs/results/recorded.md.
+benchmarks/notes/recorded.md.
 """
 
 import csv
