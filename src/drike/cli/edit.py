@@ -27,7 +27,7 @@ from drike.gates.by_name import EveryQuery
 from drike.live.store_gate import encoder_of, open_gate
 from drike.models import EMBEDDED, ApiOptions
 from drike.research.datasets import TINYFACTS
-from drike.research.edited_model import EditedModel
+from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.catalog import NO_RETAINS, PER_QUERY, SAME_K, UNTRAINED, make
 from drike.research.editors.editor import Editor
 from drike.research.editors.query_policy import QueryPolicy

@@ -22,7 +22,7 @@ from drike.live.store_gate import encoder_of, open_gate, usual_gate
 from drike.models import ApiOptions, LanguageModel, Usage
 from drike.prompts import demonstration_block
 from drike.research.datasets.generated import GENERATED, with_generated
-from drike.research.edited_model import SimulatedStores
+from drike.research.deployment.simulated_stores import SimulatedStores
 from drike.research.editors import catalog
 from drike.research.editors.budgets import Threshold
 from drike.research.editors.editor import Editor

@@ -173,7 +173,7 @@ def report(runs: list[Path], *, out: Path | None = None, across: list[str] | Non
 def tour(*, out: Path = Path("drike-tour.html"), no_open: bool = False) -> None:
     """Show what drike does, on one page: answers before and after, how questions find edits, recorded results."""
     from drike.live.store_gate import open_gate
-    from drike.research.edited_model import EditedModel
+    from drike.research.deployment.edited_model import EditedModel
     from drike.research.editors.placements import demonstrating
     from drike.research.report.tour import TOURED, edits_of, html
 
