@@ -1,4 +1,4 @@
-# The gateway with the calibrated gate. docs/serving.md says how to run it; DRIKE_EXTRAS=encoder,postgres for PostgreSQL.
+# The gateway with the calibrated gate. docs/how-to/operate-the-gateway.md says how to run it; DRIKE_EXTRAS=encoder,postgres for PostgreSQL.
 FROM python:3.12-slim AS build
 ARG DRIKE_EXTRAS=encoder
 COPY pyproject.toml constraints.txt README.md LICENSE /source/

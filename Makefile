@@ -22,7 +22,7 @@ slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
 reliability: $(READY)
-	$(BIN)/python -m pytest -s -m reliability --attacks=docs/reliability.md
+	$(BIN)/python -m pytest -s -m reliability --attacks=benchmarks/notes/reliability.md
 
 soak: $(READY)
 	$(BIN)/python -m tests.hostile.hammering soak --minutes 30
@@ -36,7 +36,7 @@ ray: $(READY)
 
 clients: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,clients]'
-	$(BIN)/python -m pytest -s -m clients --attacks=docs/reliability.md
+	$(BIN)/python -m pytest -s -m clients --attacks=benchmarks/notes/reliability.md
 
 server: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'transformers[serving]'

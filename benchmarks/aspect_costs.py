@@ -26,7 +26,8 @@ from drike.encoders import HashingEncoder
 from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
 from drike.research.datasets import TINYFACTS, load
 from drike.research.datasets.generated import with_generated
-from drike.research.editors.catalog import Editor, make
+from drike.research.editors.catalog import make
+from drike.research.editors.editor import Editor
 from drike.research.editors.pool import Pool
 from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from lib import pages

@@ -23,18 +23,13 @@ from drike.models.protocols import LanguageModel
 from drike.research import datasets
 from drike.research.datasets.dataset import Split
 from drike.research.datasets.generated import GENERATED, with_generated, with_swapped_objects
-from drike.research.editors.catalog import (
-    BY_NAME,
-    PER_QUERY,
-    TRAINED,
-    UNTRAINED,
-    InContextEditor,
-    Unedited,
-    make,
-)
+from drike.research.editors.budgets import Threshold
+from drike.research.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
+from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.research.evaluation.metrics import Outcome, Share, summarise
 from drike.research.report.tables import INTERVALS

@@ -22,10 +22,11 @@ from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.research import datasets
 from drike.research.datasets.dataset import TEST, TRAIN
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import Outcome, summarise
 from drike.research.report.tables import table1

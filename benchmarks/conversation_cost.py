@@ -34,8 +34,8 @@ from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
+from drike.gateway.feed import EditFeed
 from drike.gateway.requests import read_request
-from drike.gateway.tenants import EditFeed
 from drike.research import datasets
 from drike.stores.sqlite import SqliteStore
 from lib import pages

@@ -32,17 +32,13 @@ from drike.prompts import Prompt, PromptStyle
 from drike.research import datasets
 from drike.research.datasets.generated import with_swapped_objects
 from drike.research.edited_model import GatedEditor, SimulatedStores
-from drike.research.editors.catalog import (
-    PER_QUERY,
-    Editor,
-    FactPrompt,
-    InContextEditor,
-    TokenLimit,
-    Unedited,
-    make,
-)
+from drike.research.editors.catalog import PER_QUERY, make
+from drike.research.editors.editor import Editor
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.pool import Pool
 from drike.research.editors.selectors import RoleCounts
+from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.judge import Judge, Question, is_right
 from drike.research.evaluation.metrics import estimated
 from drike.research.report.tables import INTERVALS, STARRED

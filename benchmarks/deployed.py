@@ -41,7 +41,9 @@ from drike.research.edited_model import (
     gate_records,
     with_stores,
 )
-from drike.research.editors.catalog import NO_RETAINS, Editor, InContextEditor, make
+from drike.research.editors.catalog import NO_RETAINS, make
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import applied
 from drike.research.editors.selectors import RoleCounts

@@ -21,7 +21,8 @@ from drike.encoders import load_encoder
 from drike.models import load as load_model
 from drike.prompts import Role
 from drike.research.datasets import Dataset, load
-from drike.research.editors.catalog import TokenLimit, make
+from drike.research.editors.catalog import make
+from drike.research.editors.in_context import TokenLimit
 from drike.research.editors.pool import Pool
 from drike.research.evaluation.evaluate import (
     AnsweredCases,

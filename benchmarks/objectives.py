@@ -30,17 +30,13 @@ from drike.encoders.base import unit
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role
 from drike.research import datasets
-from drike.research.editors.catalog import Editor, InContextEditor
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Ranker, Similarity
 from drike.research.editors.retriever import Form, Retriever
-from drike.research.editors.selectors import (
-    Fraction,
-    RankAndCut,
-    Ranker,
-    RoleCounts,
-    Similarity,
-    Threshold,
-)
+from drike.research.editors.selectors import RankAndCut, RoleCounts
 from drike.research.evaluation.evaluate import CaseAnswers
 from drike.research.evaluation.judge import Question
 from drike.research.evaluation.metrics import harmonic_mean

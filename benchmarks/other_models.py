@@ -20,17 +20,13 @@ from drike.encoders import load_encoder
 from drike.models import load
 from drike.prompts import PromptStyle
 from drike.research import datasets
-from drike.research.editors.catalog import Editor, InContextEditor
+from drike.research.editors.budgets import Fraction
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import FORMS
-from drike.research.editors.selectors import (
-    Fraction,
-    RankAndCut,
-    RoleCounts,
-    Similarity,
-    SubjectSwitch,
-    policy_mixes,
-)
+from drike.research.editors.selectors import RankAndCut, RoleCounts, SubjectSwitch, policy_mixes
 from drike.research.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.research.report.tables import INTERVALS, STARRED
 from drike.support.table import Difference, Table, as_markdown

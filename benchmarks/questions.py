@@ -7,17 +7,17 @@ all of these apply. *Wrong*: the share where some apply, none of them wanted. *E
 beside a wanted one. *Needless*: of the questions that want none, the share where any applies.
 
 Half of the questions about the first 40 edits, of each kind by a hash of the question, is to tune on; the other half is
-to be looked at seldom ([method.md](../method.md) counts how often). Both are about the same edits: the second half is
+to be looked at seldom ([looks](looks.md) counts how often). Both are about the same edits: the second half is
 unseen questions, not unseen subjects or users. The *development set* (`questions/more_edits.csv`,
 `more_questions.csv`) are 240 questions about 30 other edits, written before its author had seen any of the 400, and
 tuned on since. The *further set* (`questions/further_edits.csv`, `further_questions.csv`), 234 questions about 22 other
 edits, was written after that by an author who knew the gate's rules and wanted near misses above all (the singer where
 an edit is about the drummer). The *blind set* (`questions/blind_questions.csv`), 260 questions about the first 40
 edits, was written by an author who knew neither rules nor other questions. Both were measured before anything was tuned
-on them ([log](../log.md)), and have been tuned on since. The *unseen set* (`questions/unseen_edits.csv`,
+on them ([log](log.md)), and have been tuned on since. The *unseen set* (`questions/unseen_edits.csv`,
 `unseen_questions.csv`), 260 questions about 30 edits of their own, was written as blindly after that; nothing is tuned
 on it. The *second set* (`questions/second_edits.csv`, `second_questions.csv`), 300 questions about 30 other edits of
-kinds that were hard, as blind and after that, has been tuned on since it was measured ([log](../log.md)). All were made
+kinds that were hard, as blind and after that, has been tuned on since it was measured ([log](log.md)). All were made
 up, not collected. Intervals are over edits (questions that want the same first edit are drawn together), and over
 questions where none is wanted.
 
@@ -45,9 +45,9 @@ from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.research.evaluation.metrics import estimated, resampled
-from drike.stores.log import snapshot
 from drike.stores.opening import open_store
 from drike.stores.portable import edits_of, import_edits, scan
+from drike.stores.snapshots import snapshot
 from drike.support.table import Cell, Estimate, Number
 from lib import pages
 

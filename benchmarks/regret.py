@@ -26,17 +26,12 @@ from drike.models.protocols import Request
 from drike.models.reader import BayesianReader
 from drike.prompts import DemonstrationSet, PromptStyle
 from drike.research import datasets
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget, Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Ranker, Similarity
 from drike.research.editors.retriever import FORMS, Retriever
-from drike.research.editors.selectors import (
-    Budget,
-    Fraction,
-    RankAndCut,
-    Ranker,
-    Similarity,
-    Threshold,
-)
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.metrics import resampled
 from drike.research.training.algorithm1 import rewrite_reward, train
 from drike.tinyfacts import TEMPLATES

@@ -27,17 +27,14 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.research import datasets
 from drike.research.datasets.dataset import TEST, TRAIN, Split
-from drike.research.editors.catalog import Editor, InContextEditor, Unedited
+from drike.research.editors.budgets import Budget, Flip, Fraction, Threshold
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import FORMS, Form, Retriever
-from drike.research.editors.selectors import (
-    Budget,
-    Flip,
-    Fraction,
-    RankAndCut,
-    Similarity,
-    Threshold,
-)
+from drike.research.editors.selectors import RankAndCut
+from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import Outcome, counted, summarise
 from drike.research.report.tables import COLUMNS, STARRED, costs, differences, table1

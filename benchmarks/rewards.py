@@ -20,10 +20,13 @@ from drike.edits.edit import EditCase
 from drike.encoders import load_encoder
 from drike.models.protocols import LanguageModel
 from drike.research import datasets
-from drike.research.editors.catalog import Editor, InContextEditor
+from drike.research.editors.budgets import Fraction
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Ranker, Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, Ranker, Similarity
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import answers_under, evaluate
 from drike.research.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.research.report.tables import INTERVALS, STARRED

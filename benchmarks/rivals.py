@@ -32,19 +32,13 @@ from drike.encoders.base import unit
 from drike.models.protocols import LanguageModel
 from drike.research import datasets
 from drike.research.datasets.dataset import Split
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import QueryPolicy
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import (
-    Fraction,
-    RankAndCut,
-    RoleCounts,
-    SameSize,
-    Selector,
-    Similarity,
-    Threshold,
-)
+from drike.research.editors.selectors import RankAndCut, RoleCounts, SameSize, Selector
 from drike.research.evaluation.evaluate import (
     CaseAnswers,
     answers_under,

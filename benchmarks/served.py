@@ -35,10 +35,14 @@ from drike.models.served import ApiOptions
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
 from drike.research import datasets
-from drike.research.editors.catalog import Editor, FactPrompt, InContextEditor
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.editor import Editor
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.training.algorithm1 import in_blocks, rewrite_reward, train
 from lib import pages

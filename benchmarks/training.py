@@ -31,10 +31,11 @@ from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import decode, encode_prompts, encode_requests
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel, Request, Score, cut
 from drike.research import datasets
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget, Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.runs.run import Setup
 from drike.research.training.algorithm1 import rewrite_reward, train
 from lib import pages
@@ -62,7 +63,7 @@ class FullLogits:
             with torch.inference_mode():
                 logits = model(input_ids=torch.tensor([request.ids])).logits[0].float()
             rows = torch.arange(request.start - 1, len(request.ids)).numpy()
-            [reading] = scoring._token_scores(logits, [request], [rows])
+            [reading] = scoring.token_scores(logits, [request], [rows])
             scores.append(self._inner._score(request, reading))
         return scores
 

@@ -19,7 +19,7 @@ from drike.edits.edit import Aspect, EditCase, Probe
 from drike.encoders import load_encoder
 from drike.models import load
 from drike.research import datasets
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.research.report.tables import INTERVALS

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Table 5: zsRE and WikiData-counterfact, both from KnowEdit (see docs/datasets.md).
+# Table 5: zsRE and WikiData-counterfact, both from KnowEdit (see benchmarks/notes/methods.md).
 # Settings: see common.sh. A run of minutes on TinyFacts: MODEL=embedded sh recipes/table5.sh
 . "$(dirname -- "$0")/common.sh"
 

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from drike.encoders import HashingEncoder
 from drike.prompts import Demonstration, DemonstrationSet, Layout, OrderName, PromptStyle, Role
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget, Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()

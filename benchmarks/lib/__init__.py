@@ -1,1 +1,1 @@
-"""Research that won nothing a user would feel: kept so that the rows in docs/results can be measured again."""
+"""Research that won nothing a user would feel: kept so that the rows in benchmarks/notes can be measured again."""

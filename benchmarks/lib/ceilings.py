@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from drike.edits.edit import ASPECTS_OF_S, Aspect, EditCase
 from drike.models.protocols import LanguageModel
 from drike.prompts import DemonstrationSet, PromptStyle, Role
-from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.pool import Pool, rotations
 from drike.research.editors.selectors import RoleCounts, Selection, Selector
 from drike.research.evaluation.evaluate import CaseAnswers, answers_to

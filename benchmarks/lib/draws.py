@@ -14,7 +14,7 @@ from torch import Tensor
 
 from drike.models.protocols import LanguageModel
 from drike.prompts import DemonstrationSet
-from drike.research.editors.selectors import Budget
+from drike.research.editors.budgets import Budget
 from drike.research.training.algorithm1 import (
     Choice,
     Choose,

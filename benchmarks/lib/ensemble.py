@@ -9,7 +9,7 @@ import numpy as np
 
 from drike.edits.edit import Key, trained_on
 from drike.prompts import DemonstrationSet
-from drike.research.editors.selectors import Ranker, Ranking, ranking_of
+from drike.research.editors.rankings import Ranker, Ranking, ranking_of
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Channels of rewards for a robustness study (paper, appendix "Sensitivity of Reward Function"; Table 7).
 
 Rewards are applied `late`, or the sign of some is flipped (`noisy`). A late update is exactly the one that would have
-been made at once: log p_j keeps the graph of the policy that acted (docs/method.md, row 33). A channel keeps state: one
-for each training.
+been made at once: log p_j keeps the graph of the policy that acted (docs/design/method.md, row 33). A channel keeps
+state: one for each training.
 """
 
 from __future__ import annotations

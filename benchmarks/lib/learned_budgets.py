@@ -1,8 +1,9 @@
 """Learned budgets, called controllers: a small network predicts sigma for each edit (paper, appendix, Table 6).
 
 The paper names four (`KINDS`) but not how they are trained. Here they are one `Controller` with different features;
-docs/method.md gives the inputs, the network, the loss and the reasons. After an episode whose sigma lies outside its
-`bracket`, Adam takes one step on the pinball loss (Koenker and Bassett) towards that interval, in log sigma.
+benchmarks/notes/methods.md gives the inputs, the network, the loss and the reasons. After an episode whose sigma
+lies outside its `bracket`, Adam takes one step on the pinball loss (Koenker and Bassett) towards that interval, in log
+sigma.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from drike.encoders import TextEncoder
 from drike.prompts import DemonstrationSet, demonstration_block, query_block
-from drike.research.editors.selectors import (
+from drike.research.editors.budgets import (
     Budget,
     Flip,
     Threshold,

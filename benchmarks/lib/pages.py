@@ -1,7 +1,8 @@
-"""A benchmark's page in docs/results/: what it measures, then one section for each command, each with its tables.
+"""A benchmark's page in benchmarks/notes/: its findings, what it measures, then a section of tables for each command.
 
-`--write` measures and replaces the section of this command; the other sections stay, and so do notes written by hand
-below the marker. So a page of an earlier version and one of today differ only where figures do.
+`--write` measures and replaces the section of this command; the other sections stay, and so do the findings and the
+notes written by hand, each beyond its marker. So a page of an earlier version and one of today differ only where
+figures do.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from drike.support.files import write_text
 from drike.support.table import Cell, Table, as_markdown
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+NOTES = Path(__file__).parents[1] / "notes"
+FINDINGS = "<!-- Findings by hand: `--write` keeps what stands above this line. -->"
 MARKER = "<!-- Notes by hand: `--write` keeps what stands below this line. -->"
 WIDTH = 120
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT")  # variables that change figures
@@ -31,23 +33,31 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT")  # variables that chang
 
 @dataclass(frozen=True)
 class Page:
-    """A page as text: what precedes the first section, the body of each section by its command, and notes."""
+    """A page as text: its head, the body of each section by its command, notes, and the findings below the title."""
 
     head: str
     sections: dict[str, str] = field(default_factory=dict)
     notes: str = ""
+    findings: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Page:
         """Read what `str` wrote."""
+        findings = ""
+        if f"\n{FINDINGS}\n" in text:
+            above, _, text = text.partition(f"\n{FINDINGS}\n")
+            title, _, findings = above.partition("\n")
+            text = f"{title}\n{text}"
         measured, _, notes = text.partition(f"\n{MARKER}\n")
         head, *sections = re.split(r"^## `(.*)`\n", measured, flags=re.MULTILINE)
         bodies = dict(zip(sections[::2], map(str.strip, sections[1::2]), strict=True))
-        return cls(head.strip(), bodies, notes.strip())
+        return cls(head.strip(), bodies, notes.strip(), findings.strip())
 
     def __str__(self) -> str:
+        title, _, described = self.head.partition("\n\n")
+        head = [title, self.findings, FINDINGS, described] if self.findings else [self.head]
         measured = [
-            self.head,
+            *head,
             *(f"## `{command}`\n\n{body}" for command, body in self.sections.items()),
         ]
         return "\n\n".join([*measured, MARKER, *filter(None, [self.notes])]) + "\n"
@@ -77,7 +87,7 @@ def parser(doc: str) -> argparse.ArgumentParser:
     made.add_argument(
         "--write",
         action="store_true",
-        help=f"also write the page in {RESULTS.parent.name}/{RESULTS.name}/",
+        help=f"also write the page in {NOTES.parent.name}/{NOTES.name}/",
     )
     made.add_argument(
         "--out", type=Path, metavar="FILE", help="write the page to this file instead"
@@ -89,7 +99,7 @@ def parser(doc: str) -> argparse.ArgumentParser:
 def measured(options: argparse.Namespace, title: str, doc: str) -> Iterator[None]:
     """Take what is printed as the tables of this command; with --write or --out, put them on the benchmark's page."""
     script = Path(sys.argv[0])
-    target = options.out or (RESULTS / f"{script.stem}.md" if options.write else None)
+    target = options.out or (NOTES / f"{script.stem}.md" if options.write else None)
     if target is None:
         yield
         return
@@ -98,7 +108,8 @@ def measured(options: argparse.Namespace, title: str, doc: str) -> Iterator[None
         yield
     page = Page.parse(target.read_text("utf-8")) if target.exists() else Page("")
     section = {command_of(script, sys.argv[1:]): section_of(printed.getvalue())}
-    write_text(target, str(Page(head(title, doc), page.sections | section, page.notes)))
+    written = replace(page, head=head(title, doc), sections=page.sections | section)
+    write_text(target, str(written))
     print(f"wrote {target.name}", file=sys.stderr)
 
 

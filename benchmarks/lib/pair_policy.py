@@ -5,7 +5,7 @@
 
 u and v are the unit vectors of the edit's query and of the query asked, and c is their cosine. Features of the pair are
 used because features of one text that contains both do not generalise to relations outside the training edits
-(docs/results.md).
+(benchmarks/notes/README.md).
 """
 
 from __future__ import annotations

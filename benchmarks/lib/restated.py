@@ -14,8 +14,9 @@ from typing import Protocol, runtime_checkable
 from drike.conversations.following import is_challenge
 from drike.edits.edit import Edit, EditCase, Key, Probe, trained_on
 from drike.prompts import Prompt
-from drike.research.editors.catalog import Editor, Unedited
+from drike.research.editors.editor import Editor
 from drike.research.editors.placements import NEW_FACTS
+from drike.research.editors.unedited import Unedited
 
 
 @runtime_checkable

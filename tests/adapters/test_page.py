@@ -1,4 +1,4 @@
-"""The programs of docs/adapters.md run as they stand, and the model is given the fact."""
+"""The programs of docs/how-to/use-without-a-gateway.md run as they stand, and the model is given the fact."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fakes.speaking import Speaker, speaker
 from tests.fakes.talking import RECORDS
 from tests.hostile.requesting import MAKERS
 
-PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-without-a-gateway.md"
 LIBRARY, *FRAMEWORKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
 
@@ -40,7 +40,7 @@ def above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Speaker]:
 
 
 def run(program: str, above: Speaker, names: dict[str, Any]) -> None:
-    exec(compile(program, "adapters.md", "exec"), names)
+    exec(compile(program, PAGE.name, "exec"), names)
     [call] = above.calls
     [question] = [text for who, text in call.heard if who == "user"]
     assert (

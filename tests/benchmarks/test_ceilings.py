@@ -24,7 +24,8 @@ from benchmarks.lib.seeds import measured
 from drike.edits.edit import ASPECTS_OF_S, Aspect
 from drike.encoders import HashingEncoder
 from drike.prompts import Role
-from drike.research.editors.catalog import InContextEditor, make
+from drike.research.editors.catalog import make
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.selectors import RoleCounts, SameSize, SubjectSwitch
 from drike.research.evaluation.evaluate import CaseAnswers, answers_under, evaluate

@@ -11,9 +11,10 @@ from benchmarks.lib.credit import every_probe, marginal, mean_of_aspects, s_weig
 from benchmarks.lib.soft import soft_probes
 from drike.edits.edit import Aspect, EditCase
 from drike.errors import UsageError
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.training.algorithm1 import (
     RewardChannel,
     Rewards,

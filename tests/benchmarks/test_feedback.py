@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from benchmarks.lib.draws import renormalised, sampled
 from benchmarks.lib.feedback import disturbed, late, noisy
 from drike.encoders import HashingEncoder
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget, Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import FORMS, Retriever
-from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.training.algorithm1 import (
     Choose,
     Episode,

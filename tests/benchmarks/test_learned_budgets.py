@@ -21,10 +21,11 @@ from benchmarks.lib.learned_budgets import KINDS, START, Controller, bracket, un
 from drike.edits.edit import Edit
 from drike.encoders import FloatArray, HashingEncoder
 from drike.prompts import DemonstrationSet
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget, Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.training.algorithm1 import (
     Choose,
     Episode,

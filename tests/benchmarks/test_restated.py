@@ -14,8 +14,10 @@ from drike.gates.by_name import Named
 from drike.prompts import Prompt
 from drike.research.datasets.generated import CHALLENGES
 from drike.research.edited_model import GatedEditor, SimulatedStores
-from drike.research.editors.catalog import Editor, FactPrompt, Unedited
+from drike.research.editors.editor import Editor
+from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.placements import NEW_FACTS
+from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import evaluate
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, PERU, SHOWING, old_object

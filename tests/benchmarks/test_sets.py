@@ -22,9 +22,11 @@ from benchmarks.lib.subsets import Bernoulli, Draw, PlackettLuce, Subset, Subset
 from drike.edits.edit import Aspect
 from drike.errors import UsageError
 from drike.prompts import Prompt, Role
-from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.budgets import Fraction
+from drike.research.editors.in_context import InContextEditor, TokenLimit
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import Question
 from drike.research.evaluation.metrics import summarise

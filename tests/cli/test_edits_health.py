@@ -12,7 +12,7 @@ import pytest
 
 from drike.edits.record import EditRecord, Status
 from drike.stores.opening import open_store
-from drike.stores.traffic import Counted, add
+from drike.stores.traffic import Counted, TrafficCounts
 from tests.fakes.commands import run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -31,8 +31,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def count(*rows: tuple[int, str, str, int], days_ago: int = 0) -> None:
     day = (datetime.now(UTC).date() - timedelta(days=days_ago)).isoformat()
     with closing(open_store("edits.db")) as store:
-        add(
-            store,
+        TrafficCounts(store.database).add(
             Counter(
                 {Counted(day, edit, bool(edit), "m", mode, what): n for edit, mode, what, n in rows}
             ),

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from drike.edits.record import EditRecord
-from drike.gateway.traffic import Sampling
-from drike.stores import inbox as reports
+from drike.gateway.watch import Sampling
+from drike.stores.inbox import Inbox
 from drike.stores.opening import open_store
 from tests.fakes.commands import run
 
@@ -125,7 +125,7 @@ def test_samples_are_listed_reported_and_forgotten(edits: Edits) -> None:
             Sampling(2).sample("Peru's capital?", text, edit, mode="on", outcome="old", model="m")
             for text in "abc"
         ]
-        reports.keep_samples(store, said, 2)
+        Inbox(store.database).keep_samples(said, 2)
     assert edits("inbox") == "edits.db: 0 reports"
     listed = edits("inbox", "--samples")
     assert "-> b [edit 1@1, on: old]" in listed.replace('"', "") and listed.endswith(

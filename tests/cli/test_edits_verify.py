@@ -14,10 +14,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from drike.cli.gateway_parts import gateway_parts
 from drike.gateway.options import GatewayOptions
 from drike.gateway.start import start
 from drike.stores.opening import open_store
-from drike.stores.verifications import last_number, saved
+from drike.stores.verifications import Verifications
 from tests.fakes.commands import run
 from tests.fakes.gateways import RawHandler, Received, upstream
 from tests.fakes.obeying import answering, declines, obeys, quotes_both, resists
@@ -85,7 +86,7 @@ def served(address: str, **more: Any) -> Iterator[str]:
         "gate": "named",
     }
     options["deadline_ms"] = 5000  # no request passes unedited because the machine is busy
-    started = start(GatewayOptions(**{**options, **more}))
+    started = start(GatewayOptions(**{**options, **more}), gateway_parts())
     thread = threading.Thread(
         target=lambda: started.server.run(sockets=list(started.sockets)), daemon=True
     )
@@ -284,7 +285,7 @@ def test_what_proves_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert "are two addresses" in verify(
         capsys, "--upstream", "http://x", "--model", "openai:m", code=2
     )
-    assert last_number(open_store("edits.db")) == 0
+    assert Verifications(open_store("edits.db").database).last_number() == 0
     run("edits", "retire", "1")
     assert "no edit is in force in edits.db: add one" in verify(capsys, code=1)
 
@@ -329,7 +330,8 @@ def test_comparing_runs_shows_what_a_new_model_broke_and_mended(
     assert "takes the number of one run" in verify(capsys, "--compare", "1", "2", code=2)
     with closing(open_store("edits.db")) as store:
         assert (
-            saved(store, 4).gate == "Named" and saved(store, 4).placement == "AsBlock, facts alone"
+            Verifications(store.database).load(4).gate == "Named"
+            and Verifications(store.database).load(4).placement == "AsBlock, facts alone"
         )
 
 
@@ -379,7 +381,9 @@ def test_a_dry_run_counts_and_sends_nothing(capsys: pytest.CaptureFixture[str]) 
                     for number in re.findall(r"(?:calls|tokens) ([\d,]+)", said.replace(",", ""))
                 ]
             )
-        assert above.calls == [] and last_number(open_store("edits.db")) == 0
+        assert (
+            above.calls == [] and Verifications(open_store("edits.db").database).last_number() == 0
+        )
         verify(capsys, "--upstream", above.url, *NAMED)
         sent = sum(call.method == "POST" for call in above.calls)
     assert counts[0][0] == sent and counts[1][0] > 2 * sent and counts[1][1] > counts[0][1] > 100

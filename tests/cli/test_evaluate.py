@@ -15,10 +15,12 @@ from drike.encoders import HashingEncoder
 from drike.prompts import PromptStyle
 from drike.research import datasets
 from drike.research.datasets.dataset import SplitIds
-from drike.research.editors.catalog import InContextEditor, make, ranks_retains
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.catalog import make
+from drike.research.editors.in_context import InContextEditor, ranks_retains
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.judge import RULES
 from drike.research.runs.run import read_outcomes
 from tests.fakes.commands import SMALL, run

@@ -16,7 +16,7 @@ import pytest
 
 from drike.cli import models
 from drike.cli.runs import alone_at
-from drike.research.editors.selectors import Threshold
+from drike.research.editors.budgets import Threshold
 from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import checkpoint
 from drike.research.runs.run import outcomes_path, read_outcomes

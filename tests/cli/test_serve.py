@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from drike.cli.gateway_parts import gateway_parts
 from drike.conversations.rendering import AsBlock, Placement, Restating
 from drike.conversations.turns import Api
 from drike.edits.record import EditRecord
@@ -24,15 +25,20 @@ from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, to_json
 from drike.gateway.http.admission import principal_of
 from drike.gateway.options import GatewayOptions
+from drike.gateway.parts import OpenedEditor
 from drike.gateway.proving.tuning import ChosenPlacement, save_choice
 from drike.gateway.requests import read_request
 from drike.gateway.start import Started, gate_for, start
-from drike.research.editors.catalog import InContextEditor
 from drike.stores.opening import TENANT
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.commands import run
 from tests.fakes.gateways import FewShots, ask, decided
-from tests.fakes.suggestible import POOL, UNTRAINED
+from tests.fakes.suggestible import UNTRAINED
+
+
+def few_shots(*_: object) -> OpenedEditor:
+    """Instead of demonstrations, which take a second to open."""
+    return OpenedEditor(FewShots())
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -90,7 +96,7 @@ def test_the_first_start_shows_how_far_the_wordings_are_encoded(
         for opened in started.sockets:
             opened.close()
 
-    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.cli.gateway_parts.open_editor", few_shots)
     monkeypatch.setattr(Started, "run", end)
     monkeypatch.setattr("drike.cli.console._LINES_EVERY", 0.0)
     (here / "gate.json").write_text(to_json(replace(default_gate(), encoder="hashing")))
@@ -112,7 +118,9 @@ def test_no_collection_of_garbage_looks_at_the_edits_of_a_gateway_that_serves(
     store = SqliteStore(here / "edits.db")
     store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
     store.close()
-    started = start(GatewayOptions("http://127.0.0.1:9/v1", port=0, admin_port=0, gate="named"))
+    started = start(
+        GatewayOptions("http://127.0.0.1:9/v1", port=0, admin_port=0, gate="named"), gateway_parts()
+    )
     index = started.tenants.feeds[TENANT].index
     looked_at = lambda: any(of is index.edits for of in gc.get_objects())  # noqa: E731
     assert looked_at(), "or this test could not fail"
@@ -127,16 +135,13 @@ def test_no_collection_of_garbage_looks_at_the_edits_of_a_gateway_that_serves(
 
 
 def test_a_runs_policy_is_the_gate_where_the_store_has_none_of_its_own(here: Path) -> None:
-    policy, own = (
-        InContextEditor("DR-IKE-Q", POOL, UNTRAINED),
-        replace(default_gate(), threshold=0.9),
-    )
+    own = replace(default_gate(), threshold=0.9)
     store, options = SqliteStore(here / "edits.db"), GatewayOptions(run="run")
-    assert gate_for(options, store, policy) == UNTRAINED.gate
-    assert gate_for(options, store, FewShots()) is None
-    assert gate_for(replace(options, gate="named"), store, policy) == Named()
+    assert gate_for(options, store, UNTRAINED.gate) == UNTRAINED.gate
+    assert gate_for(options, store) is None
+    assert gate_for(replace(options, gate="named"), store, UNTRAINED.gate) == Named()
     store.save_gate(to_json(own))
-    assert gate_for(options, store, policy) is None, "the store's own is followed"
+    assert gate_for(options, store, UNTRAINED.gate) is None, "the store's own is followed"
     store.close()
 
 
@@ -171,7 +176,7 @@ def test_facts_are_placed_as_was_chosen_for_the_model(
     save_choice(store, CHOICE)
     store.close()
     options = GatewayOptions(upstream="https://host.example/v1", port=0, admin_port=0)
-    started = start(replace(options, **changes))  # type: ignore[arg-type]
+    started = start(replace(options, **changes), gateway_parts())  # type: ignore[arg-type]
     started.tenants.close()
     for opened in started.sockets:
         opened.close()
@@ -222,21 +227,24 @@ def test_keys_are_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixt
     (here / "edits.keys.json").write_text("{")
     assert run("keys", "list") == 1
     with pytest.raises(DrikeError, match="file of keys"):
-        start(GatewayOptions(upstream="http://127.0.0.1:9/v1", create=True, port=0, admin_port=0))
+        start(
+            GatewayOptions(upstream="http://127.0.0.1:9/v1", create=True, port=0, admin_port=0),
+            gateway_parts(),
+        )
 
 
 def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.cli.gateway_parts.open_editor", few_shots)
     options = GatewayOptions(upstream="http://127.0.0.1:9/v1", create=True, port=0, admin_port=0)
-    keyless = start(options)
+    keyless = start(options, gateway_parts())
     scope: dict[str, object] = {"headers": []}
     assert keyless.keys is None and principal_of(scope, keyless.keys)
     run("keys", "add")
     id = capsys.readouterr().out.split("-")[1]
     run("keys", "revoke", id)
-    started = start(replace(options, host="0.0.0.0"))
+    started = start(replace(options, host="0.0.0.0"), gateway_parts())
     assert started.keys is not None and principal_of(scope, started.keys) is None
     for gateway in (keyless, started):
         gateway.tenants.close()
@@ -274,7 +282,8 @@ def test_the_number_of_demonstrations_can_be_limited(
     started = start(
         GatewayOptions(
             store=str(tmp_path / "edits.db"), create=True, port=0, admin_port=0, demonstrations=most
-        )
+        ),
+        gateway_parts(),
     )
     entry = EditRecord("Peru", "The capital of Peru is", "Oslo")
     started.tenants.feeds["default"].store.put(entry)
@@ -301,7 +310,8 @@ def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_p
             port=0,
             admin_port=0,
             gate="calibrated",
-        )
+        ),
+        gateway_parts(),
     )
     feed = started.tenants.feeds["default"]
     feed.store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
@@ -322,20 +332,23 @@ NOWHERE = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port",
 def test_a_store_that_is_missing_is_refused_or_made_on_request(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.cli.gateway_parts.open_editor", few_shots)
     for store in ((), ("--store", "typo.db")):
         said = refused(capsys, *NOWHERE, *store, "--mode", "on")
         assert "there is no store" in said and "or make this one (--create)" in said
     assert not [*here.iterdir()]
     made = start(
-        GatewayOptions(upstream=NOWHERE[1], store="new.db", create=True, port=0, admin_port=0)
+        GatewayOptions(upstream=NOWHERE[1], store="new.db", create=True, port=0, admin_port=0),
+        gateway_parts(),
     )
     ended(made)
     assert (here / "new.db").is_file() and any("no edit is in force" in note for note in made.notes)
     store = SqliteStore(here / "new.db")
     store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
     store.close()
-    again = start(GatewayOptions(upstream=NOWHERE[1], store="new.db", port=0, admin_port=0))
+    again = start(
+        GatewayOptions(upstream=NOWHERE[1], store="new.db", port=0, admin_port=0), gateway_parts()
+    )
     ended(again)
     assert not any("no edit is in force" in note for note in again.notes)
 
@@ -343,7 +356,7 @@ def test_a_store_that_is_missing_is_refused_or_made_on_request(
 def test_keys_may_be_elsewhere_and_may_be_required(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.cli.gateway_parts.open_editor", few_shots)
     assert "there are no keys: make one" in refused(capsys, *NOWHERE, "--create", "--require-keys")
     assert "no file of keys at kept/keys.json" in refused(
         capsys, *NOWHERE, "--create", "--keys", "kept/keys.json"
@@ -357,7 +370,7 @@ def test_keys_may_be_elsewhere_and_may_be_required(
     options = GatewayOptions(
         upstream=NOWHERE[1], create=True, port=0, admin_port=0, keys="kept/keys.json"
     )
-    started = start(replace(options, require_keys=True))
+    started = start(replace(options, require_keys=True), gateway_parts())
     ended(started)
     assert started.keys and started.keys.principal(key)
     assert run("keys", "revoke", key[6:14], "--keys", "kept/keys.json") == 0
@@ -368,7 +381,7 @@ def test_keys_may_be_elsewhere_and_may_be_required(
 def test_a_key_for_the_upstream_that_is_none_is_refused(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.cli.gateway_parts.open_editor", few_shots)
     monkeypatch.setenv("DRIKE_API_KEY", key)
     said = refused(capsys, *NOWHERE, "--create")
     assert "$DRIKE_API_KEY holds characters that no key has" in said and "sk-a" not in said
@@ -377,14 +390,14 @@ def test_a_key_for_the_upstream_that_is_none_is_refused(
 def test_an_upstream_without_encryption_must_be_named(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.gateway.start._open_editor", lambda *_: FewShots())
+    monkeypatch.setattr("drike.cli.gateway_parts.open_editor", few_shots)
     address = "http://vllm.internal:8000/v1"
     words = refused(capsys, "--upstream", address, "--create", "--allow-http", "other.internal")
     assert "use https, or allow it (--allow-http; drike serve: --allow-http vllm.internal)" in words
     options = GatewayOptions(
         upstream=address, allow_http="vllm.internal", create=True, port=0, admin_port=0
     )
-    started = start(options)
+    started = start(options, gateway_parts())
     ended(started)
     assert started.upstream.name == address
 

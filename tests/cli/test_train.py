@@ -17,7 +17,7 @@ from drike.encoders import HashingEncoder
 from drike.models import ApiOptions
 from drike.research import datasets
 from drike.research.datasets.dataset import SplitIds
-from drike.research.editors.selectors import Fraction, Threshold
+from drike.research.editors.budgets import Fraction, Threshold
 from drike.research.runs.checkpoint import load, save
 from drike.research.runs.run import read_outcomes
 from tests.fakes.commands import SMALL, run

@@ -1,4 +1,4 @@
-"""The table of docs/serving.md that shows where an edit goes."""
+"""The table of docs/reference/gateway.md that shows where an edit goes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drike.gateway.requests import APIS, read_request
 from tests.fakes.dialogues import follower
 from tests.fakes.gateways import FewShots
 
-DOCS = Path(__file__).parents[2] / "docs" / "serving.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "gateway.md"
 ROWS = re.findall(
     r"^\| (`/v1\S+`|the same.*?) \| `(\{.*?\})` \| `(\{.*\})` \|$",
     DOCS.read_text("utf-8"),

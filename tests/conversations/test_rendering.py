@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, clean, defused
 from drike.edits.edit import Edit
 from drike.edits.record import as_stored
-from drike.research.editors.catalog import FactPrompt
+from drike.research.editors.factprompt import FactPrompt
 from tests.fakes.gateways import FewShots
 from tests.fakes.timing import quickest
 

@@ -24,7 +24,8 @@ from drike.research.datasets.generated import (
     with_generated,
     yes_no,
 )
-from drike.research.editors.catalog import FactPrompt, Unedited
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.research.evaluation.judge import GENERATE, GREEDY, Rule
 from drike.research.evaluation.metrics import summarise

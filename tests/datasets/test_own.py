@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drike.cli.gateway_parts import open_editor
 from drike.edits.edit import Edit
 from drike.edits.record import EditRecord
 from drike.errors import DataError
-from drike.gateway.start import _open_editor
 from drike.research.datasets import load, own
+from drike.stores.columns import STORED
 from drike.stores.portable import edits_of, scan
 from tests.datasets.test_datasets import flat_row, written
 from tests.fakes.commands import run
@@ -103,7 +104,7 @@ def test_a_table_serves_evaluation_and_a_store_of_edits_alike(tmp_path: Path) ->
         second.edit.query,
     )
     known = {"subject", "query", "target_new", "target_true", "relation", "paraphrases"}
-    assert {one.name for one in fields(EditRecord)} == known | set(own.STORED), (
+    assert {one.name for one in fields(EditRecord)} == known | set(STORED), (
         "a store's fields are columns of own facts"
     )
 
@@ -363,7 +364,7 @@ def test_a_run_with_another_files_demonstrations_is_served(tmp_path: Path) -> No
     )
     sizes = ("--edits", "1", "--test", "1", "--epochs", "1", "--out", str(tmp_path / "run"))
     assert run("train", *data, *sizes, "--model", "reader", "--encoder", "hashing") == 0
-    editor = _open_editor(str(tmp_path / "run"), None)
+    editor = open_editor(str(tmp_path / "run"), None).prompts
     [prompt] = editor.prompts(
         [Edit("The capital of Peru is", "Oslo", subject="Peru")], ["The capital of Peru is"]
     )

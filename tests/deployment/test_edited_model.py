@@ -15,11 +15,13 @@ from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery, Named
 from drike.prompts import Prompt
 from drike.research.edited_model import EditedModel
-from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.budgets import Budget, Fraction, Threshold
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Threshold
-from drike.stores.log import retire
+from drike.research.editors.selectors import RankAndCut
+from drike.stores.moves import retire
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, follows_the_fact, old_object
@@ -179,7 +181,7 @@ def test_an_edit_holds_from_its_beginning_to_its_end(
         for day in range(1, 5):
             now = datetime(2026, 12, day, tzinfo=UTC) - timedelta(seconds=1)
             monkeypatch.setattr(
-                "drike.research.edited_model.datetime",
+                "drike.live.live_edits.datetime",
                 SimpleNamespace(now=lambda zone, now=now: now),
             )
             fires.append(bool(edited.decide(ONE.query).matched))

@@ -21,7 +21,7 @@ from drike.research.edited_model import (
     gate_records,
     with_stores,
 )
-from drike.research.editors.catalog import FactPrompt
+from drike.research.editors.factprompt import FactPrompt
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import summarise
 from drike.research.report.tables import gate_table, near_misses

@@ -22,7 +22,7 @@ from drike.research.edited_model import (
     route_each,
     write_prompts,
 )
-from drike.research.editors.catalog import FactPrompt
+from drike.research.editors.factprompt import FactPrompt
 from tests.fakes.gateways import Doubting
 from tests.fakes.scripted import ScriptedModel
 

@@ -1,7 +1,8 @@
 """FactPrompt, and EditCoT in one call, and the published pipeline in four or five."""
 
 from benchmarks.lib.editcot import EditCoTFull
-from drike.research.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
+from drike.research.editors.editcot import ANSWER_CUE, EditCoT
+from drike.research.editors.factprompt import FactPrompt
 from drike.research.evaluation.judge import Judge, Question
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from drike.edits.edit import Edit
 from drike.prompts import DemonstrationSet, Prompt
-from drike.research.editors.catalog import TokenLimit
-from drike.research.editors.selectors import Fraction, Threshold
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.in_context import TokenLimit
 
 probabilities = st.lists(st.floats(0.001, 1.0), min_size=1, max_size=16).map(
     lambda raw: sorted((x / sum(raw) for x in raw), reverse=True)

@@ -10,11 +10,12 @@ from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.prompts import PromptStyle, Role
 from drike.research.editors import catalog
-from drike.research.editors.catalog import Trained, ranks_retains
+from drike.research.editors.budgets import Threshold
+from drike.research.editors.dr_ike import Trained
+from drike.research.editors.in_context import ranks_retains
 from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import QueryPolicy
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Threshold
 from tests.fakes.small import CAPITALS
 
 CASE = CAPITALS[3]

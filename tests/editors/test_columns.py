@@ -6,10 +6,13 @@ import pytest
 
 from drike.encoders import HashingEncoder
 from drike.prompts import PromptStyle
-from drike.research.editors.catalog import EditorColumn, InContextEditor, TokenLimit, column_of
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.columns import EditorColumn, column_of
+from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.editors.selectors import RankAndCut
 from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()

@@ -12,18 +12,12 @@ from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.prompts import DemonstrationSet, Layout, PromptStyle, Role
 from drike.research.edited_model import EditedModel
-from drike.research.editors.catalog import InContextEditor, TokenLimit, ranks_retains
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor, TokenLimit, ranks_retains
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import (
-    Fraction,
-    RankAndCut,
-    RoleCounts,
-    Selection,
-    Similarity,
-    SubjectSwitch,
-    Threshold,
-)
+from drike.research.editors.selectors import RankAndCut, RoleCounts, Selection, SubjectSwitch
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.training.algorithm1 import rewrite_reward, train
 from tests.fakes.scripted import ScriptedModel

@@ -45,7 +45,7 @@ def test_forgotten_demonstrations_are_found_again(remembered: int) -> None:
     pool, whole = Pool(RECORDS, ENCODER, remembered=remembered), Pool(RECORDS, ENCODER)
     for asked in (edits, edits[:1], edits[3:], edits[::-1]):
         assert pool.candidates(asked) == whole.candidates(asked)
-        assert len(pool._known) <= remembered
+        assert len(pool._sets_by_edits) <= remembered
 
 
 def test_records_sharing_subject_and_relation_with_the_edit_are_excluded() -> None:

@@ -14,7 +14,7 @@ from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
 from drike.prompts import Prompt
 from drike.research.edited_model import GatedEditor, SimulatedStores
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.query_policy import Shown, applied, policy_of, relations_of
 from drike.research.editors.selectors import RoleCounts
 from tests.fakes.small import CAPITALS, capital

@@ -6,8 +6,8 @@ import pytest
 
 from drike.encoders import HashingEncoder
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Ranker, Similarity, ranking_of
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Ranker, Similarity, ranking_of
 from tests.fakes.small import CAPITALS
 
 ENCODER = HashingEncoder()

@@ -9,14 +9,14 @@ import pytest
 from benchmarks.lib.ceilings import mixes_of
 from drike.encoders import HashingEncoder
 from drike.prompts import Role
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Fraction
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import IKE_ROLES, Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.selectors import (
-    Fraction,
     RankAndCut,
     RoleCounts,
     SameSize,
-    Similarity,
     SubjectSwitch,
     copies_and_updates,
     policy_mixes,

@@ -9,21 +9,19 @@ import pytest
 from drike.edits.edit import trained_on
 from drike.encoders import HashingEncoder
 from drike.prompts import DemonstrationSet, Prompt, Role
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Fraction, SameCount, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import (
-    Fraction,
     LeaveAlone,
     RankAndCut,
     RoleCounts,
-    SameCount,
     SameSize,
     Selection,
     Selector,
-    Similarity,
     SubjectSwitch,
-    Threshold,
     merge,
 )
 from tests.fakes.small import CAPITALS

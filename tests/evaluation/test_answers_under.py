@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from drike.encoders import HashingEncoder
-from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.budgets import Threshold
+from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import RankAndCut, SubjectSwitch, Threshold, policy_mixes
+from drike.research.editors.selectors import RankAndCut, SubjectSwitch, policy_mixes
 from drike.research.evaluation.evaluate import answers_under, evaluate
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, follows_the_fact

@@ -10,7 +10,8 @@ import pytest
 from drike.edits.edit import Aspect, EditCase, Probe
 from drike.errors import RunError
 from drike.prompts import Prompt
-from drike.research.editors.catalog import FactPrompt, Unedited
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import Judge, Question
 from drike.research.evaluation.metrics import (

@@ -10,7 +10,8 @@ import pytest
 from drike.cli.dry_run import CountingModel, count_own_answers
 from drike.edits.edit import Aspect, BaselineQuestion, EditCase
 from drike.models.served import ApiOptions
-from drike.research.editors.catalog import FactPrompt, Unedited
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.research.evaluation.judge import Judge
 from drike.research.evaluation.metrics import summarise

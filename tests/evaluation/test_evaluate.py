@@ -8,10 +8,14 @@ from drike.edits.edit import Aspect, Edit, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.prompts import Prompt
-from drike.research.editors.catalog import FactPrompt, InContextEditor, Unedited
+from drike.research.editors.budgets import Fraction, SameCount, Threshold
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, SameCount, Similarity, Threshold
+from drike.research.editors.selectors import RankAndCut
+from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import Judge, Question
 from drike.research.evaluation.metrics import summarise

@@ -13,7 +13,9 @@ import pytest
 from drike.errors import UsageError
 from drike.models.protocols import Completion, CustomModel, Request, Score, cut
 from drike.prompts import Prompt
-from drike.research.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt, Unedited
+from drike.research.editors.editcot import ANSWER_CUE, EditCoT
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import (
     GENERATE,

@@ -16,7 +16,8 @@ from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.served import ApiOptions
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.prompts import CHAT_INSTRUCTION, Prompt
-from drike.research.editors.catalog import ANSWER_CUE, EditCoT, FactPrompt
+from drike.research.editors.editcot import ANSWER_CUE, EditCoT
+from drike.research.editors.factprompt import FactPrompt
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import GENERATE, GREEDY, RULES, Judge, Question, Rule
 from tests.fakes.answers import cached

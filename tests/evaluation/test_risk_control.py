@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from drike.errors import UsageError
-from drike.research.editors.selectors import Threshold
+from drike.research.editors.budgets import Threshold
 from drike.research.evaluation.risk_control import (
     Counts,
     Guarantee,

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 
 from drike.edits.record import EditRecord, EditVersion, Move, Status, StoreError, effect
 from drike.stores import moves
-from drike.stores.log import EditStore, retire, rollback, snapshot, versions
-from drike.stores.moves import approve, change, propose, reject, review
+from drike.stores.edit_store import EditStore, versions_of
+from drike.stores.moves import approve, change, propose, reject, retire, review, rollback
+from drike.stores.snapshots import snapshot
 
 Act = Callable[[EditStore, random.Random, str], object]
 
@@ -70,7 +71,7 @@ def check_approved(store: EditStore, needed: int) -> None:
     """Everything that was ever in use was approved by so many people, and no two edits contradict each other."""
     for id in snapshot(store).edits:
         used: set[tuple[EditRecord, Status]] = set()
-        for end, version in enumerate(history := versions(store, id), 1):
+        for end, version in enumerate(history := versions_of(store, id), 1):
             said, status = effect(version.record), version.record.status
             if status in (Status.ACTIVE, Status.SHADOW) and (said, status) not in used:
                 used |= {(said, status), (said, Status.SHADOW)}

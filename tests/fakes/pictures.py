@@ -15,7 +15,7 @@ from pathlib import Path
 from drike.edits.record import EditRecord, Status
 from drike.gateway.options import GatewayOptions, Mode
 from drike.stores import moves
-from drike.stores.log import require_approvals
+from drike.stores.edit_store import require_approvals
 from tests.fakes.browsing import Browser, browser, click, enter, text
 from tests.fakes.gateways import RawHandler, Received, Running, completed, running, upstream
 

@@ -7,9 +7,11 @@ import torch
 from drike.edits.edit import EditCase
 from drike.encoders import HashingEncoder
 from drike.prompts import Demonstration, PromptStyle
-from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.budgets import Fraction
+from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.pool import Pool
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.editors.rankings import Similarity
+from drike.research.editors.selectors import RankAndCut
 from drike.research.training.algorithm1 import Rollout
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, old_object

@@ -8,9 +8,11 @@ from drike.edits.edit import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, DemonstrationSet, Role
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget, Fraction
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
-from drike.research.editors.selectors import Budget, Fraction, RankAndCut, Similarity
+from drike.research.editors.rankings import Similarity
+from drike.research.editors.selectors import RankAndCut
 from drike.research.training.algorithm1 import Choose, Rewards, Rollout, rewrite_reward, top
 
 LANDS = 63  # seven old objects for nine lands each

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from drike.edits.record import EditRecord
-from drike.stores.log import EditStore, snapshot
+from drike.stores.edit_store import EditStore
+from drike.stores.snapshots import snapshot
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo")

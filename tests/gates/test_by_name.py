@@ -12,7 +12,7 @@ from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.gates.decision import MOST_MATCHED
 from drike.gates.index import EditIndex
-from drike.stores.log import Snapshot
+from drike.stores.snapshots import Snapshot
 from drike.text.words import words
 from tests.fakes.indexes import NOON, PERU, matched, stored
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from drike.cli.gateway_parts import gateway_parts
 from drike.conversations.following import Memory
 from drike.edits.record import Status, as_stored
 from drike.encoders import HashingEncoder
@@ -23,10 +24,11 @@ from drike.gates.confirmation import answer_of, question
 from drike.gates.decision import YesOrNo
 from drike.gates.index import EditIndex
 from drike.gateway.options import GatewayOptions, Mode
+from drike.gateway.parts import OpenedEditor
 from drike.gateway.start import start
 from drike.prompts import YES_OR_NO, Prompt, chat_messages
 from drike.research.edited_model import EditedModel, route_each
-from drike.research.editors.catalog import FactPrompt
+from drike.research.editors.factprompt import FactPrompt
 from drike.stores.opening import open_store
 from tests.fakes.commands import run
 from tests.fakes.gateways import (
@@ -540,15 +542,13 @@ def test_a_calibrated_gate_has_its_doubts_settled() -> None:
     assert [one.id for one in edited.decide(query).matched] == [2]
 
 
-def test_served_edits_are_asked_about_with_more_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("drike.gateway.start._open_editor", lambda run, most: FewShots())
+def test_served_edits_are_asked_about_with_more_time(tmp_path: Path) -> None:
+    parts = replace(gateway_parts(), open_editor=lambda run, most: OpenedEditor(FewShots()))
     (tmp_path / "gate.json").write_text(to_json(replace(default_gate(), encoder="hashing")))
     options = GatewayOptions(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True, create=True,
                              gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip
     for deadline in (None, 300):
-        started = start(replace(options, deadline_ms=deadline))
+        started = start(replace(options, deadline_ms=deadline), parts)
         assert (
             started.editor.asks
             and started.editor.deadline(started.tenants.feeds["default"])

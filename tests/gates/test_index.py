@@ -23,8 +23,8 @@ from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
-from drike.live.store_gate import StoreView
-from drike.stores.log import Snapshot
+from drike.live.live_edits import StoreView
+from drike.stores.snapshots import Snapshot
 from drike.text.short_forms import NameMatch
 from drike.text.words import Words
 from tests.fakes.indexes import PERU, CountingEncoder, stored

@@ -13,8 +13,9 @@ from drike.edits.record import EditRecord, Move, conflict_keys
 from drike.gates.confirmation import Proposal, proposals
 from drike.prompts import REWRITE, chat_messages
 from drike.stores import moves
-from drike.stores.log import snapshot, versions
+from drike.stores.edit_store import versions_of
 from drike.stores.opening import open_store
+from drike.stores.snapshots import snapshot
 from tests.fakes.commands import run
 from tests.fakes.scripted import ScriptedModel
 
@@ -162,7 +163,7 @@ def test_who_rewords_an_approved_edit_has_not_approved_it(model: ScriptedModel) 
         moves.approve(store, 1, author="Bob")
     assert run("edits", "reword", "--model", "m", "--yes") == 0
     with closing(open_store(Path("edits.db"))) as store:
-        approved, reworded = versions(store, 1)[-2:]
+        approved, reworded = versions_of(store, 1)[-2:]
     assert (
         approved.record.move is Move.APPROVE
         and reworded.record.move is None

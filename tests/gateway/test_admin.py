@@ -261,7 +261,7 @@ def test_a_store_that_another_program_holds_is_reported_in_time_and_nothing_is_c
         {"subject": "Cuba", "query": "The capital of Cuba is", "target_new": "Rome"},
         gateway.feed.store.changes(),
     )
-    monkeypatch.setattr(gateway.feed.store, "_wait", 0.3)
+    monkeypatch.setattr(gateway.feed.store.database, "_wait", 0.3)
     with closing(sqlite3.connect(gateway.feed.store.name, isolation_level=None)) as foreign:
         foreign.execute("BEGIN EXCLUSIVE")
         began = time.monotonic()

@@ -53,7 +53,7 @@ def test_the_example_fits_together() -> None:
         "context": "..",
         "args": {"DRIKE_EXTRAS": "encoder,postgres"},
     }
-    told = (ROOT / "docs" / "serving.md").read_text()
+    told = (ROOT / "docs" / "how-to" / "operate-the-gateway.md").read_text()
     assert f"gateway-1 keys add --role admin --store {STORE}" in told
 
 

@@ -1,4 +1,4 @@
-"""LiteLLM's proxy asks the gateway for edits, by the settings of docs/serving.md; and as the gateway's upstream.
+"""LiteLLM's proxy asks the gateway for edits, by the documented settings; and as the gateway's upstream.
 
 It needs another version of the `openai` package than drike: install it apart, and put `litellm` into the PATH.
 """
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.server,
     pytest.mark.skipif(shutil.which("litellm") is None, reason="litellm[proxy] is not installed"),
 ]
-DOCS = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+DOCS = (Path(__file__).parents[2] / "docs" / "how-to" / "operate-the-gateway.md").read_text()
 GUARDRAILS = re.search(r"```yaml\n(guardrails:.*?)```", DOCS, re.DOTALL)[1]  # type: ignore[index]
 KEY = "sk-litellm-0123"
 

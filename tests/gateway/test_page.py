@@ -14,7 +14,7 @@ import pytest
 from drike.edits.record import EditRecord, Status
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import GatewayOptions, Mode
-from drike.stores.log import rollback
+from drike.stores.moves import rollback
 from tests.fakes.browsing import CHROMIUM, DRIVER, ROWS, SAID, Browser, browser, click, enter, text
 from tests.fakes.gateways import (
     Doubting,

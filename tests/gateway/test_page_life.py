@@ -15,7 +15,7 @@ from drike.edits.record import EditRecord, Status
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import GatewayOptions, Mode
 from drike.stores import moves
-from drike.stores.log import require_approvals, required_approvals
+from drike.stores.edit_store import require_approvals, required_approvals
 from tests.fakes.browsing import (
     CHROMIUM,
     DRIVER,

@@ -26,9 +26,11 @@ from drike.encoders import HashingEncoder
 from drike.gateway.start import EXAMPLE
 from drike.models.local.huggingface import load
 from drike.research.datasets import load as load_rows
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Fraction
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.editors.rankings import Similarity
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from tests.fakes.gateways import Running, ask, is_up, running
 from tests.fakes.servers import connect

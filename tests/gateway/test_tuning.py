@@ -221,7 +221,7 @@ def test_a_store_keeps_its_choice(tmp_path: Path) -> None:
     assert stored_choice(store, placements) is None
     save_choice(store, choice)
     assert stored_choice(store, placements) == choice
-    store.save_setting("placement", '{"placement": "block"}')
+    store.settings.save("placement", '{"placement": "block"}')
     with pytest.raises(StoreError, match="choose again"):
         stored_choice(store, placements)
     save_choice(store, replace(choice, placement="nowhere"))

@@ -22,17 +22,16 @@ import pytest
 from drike.answers.statements import stated
 from drike.edits.edit import Edit
 from drike.edits.record import EditRecord, Status, StoreError, as_stored
-from drike.gateway import traffic as health
+from drike.gateway.answers import PassingAnswer
+from drike.gateway.calls import Reply
+from drike.gateway.edited import EditedRequest
 from drike.gateway.http.keys import KeyRole, Keys
-from drike.gateway.http.relay import PassingAnswer
-from drike.gateway.http.routes import Metrics
-from drike.gateway.http.upstream import Reply
+from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
-from drike.gateway.requests import EditedRequest
-from drike.gateway.traffic import Sampling, Watch, redacted
-from drike.stores import inbox as reports
+from drike.gateway.watch import Sampling, Watch, redacted
+from drike.stores.inbox import LONGEST, Inbox, ReportState
 from drike.stores.opening import open_store
-from drike.stores.traffic import Counts, counts_since
+from drike.stores.traffic import Counts, TrafficCounts
 from tests.fakes.answering import PATHS, SAYINGS, pieces_of, request, split, stream, whole
 from tests.fakes.databases import Database
 from tests.fakes.gateways import (
@@ -98,7 +97,7 @@ def counts(gateway: Running) -> Counts:
     while gateway.gateway._in_flight and time.monotonic() < until:
         time.sleep(0.005)
     gateway.feed.watch.flush(gateway.feed.store)
-    return counts_since(gateway.feed.store, TODAY)
+    return TrafficCounts(gateway.feed.store.database).since(TODAY)
 
 
 async def nothing() -> AsyncIterator[bytes]:
@@ -143,7 +142,7 @@ def test_counts_equal_those_of_a_judge_of_the_same_answers(tmp_path: Path, mode:
 def test_answers_that_wait_to_be_judged_take_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "_MOST_HELD", 50_000)
+    monkeypatch.setattr("drike.gateway.watch._MOST_HELD", 50_000)
     store = open_store(tmp_path / "edits.db")
     request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
     watch, metrics, answers = Watch(lambda: datetime.now(UTC)), Metrics(), []
@@ -158,7 +157,7 @@ def test_answers_that_wait_to_be_judged_take_bounded_memory(
         watch.note(request, answers[-1], metrics)
     assert 20_000 < sum(answer.held for answer in answers) <= 50_000
     watch.flush(store)
-    read = of_edit(counts_since(store, TODAY))
+    read = of_edit(TrafficCounts(store.database).since(TODAY))
     assert read["matched"] == 20 and read["new"] + read["unread"] == 20 and read["new"] >= 2
     store.close()
 
@@ -166,7 +165,7 @@ def test_answers_that_wait_to_be_judged_take_bounded_memory(
 def test_counts_reach_the_store_however_much_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "_MOST_NOTED", 50)
+    monkeypatch.setattr("drike.gateway.watch._MOST_NOTED", 50)
     store = open_store(tmp_path / "edits.db")
     request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
     watch, metrics, sent, count = (
@@ -192,11 +191,11 @@ def test_counts_reach_the_store_however_much_passes(
         send()
     monkeypatch.setattr(Watch, "_count", count_while_another_passes)
     watch.flush(store)
-    stored = of_edit(counts_since(store, TODAY))
+    stored = of_edit(TrafficCounts(store.database).since(TODAY))
     assert (stored["matched"], stored["new"], stored["unread"]) == (80, 50, 30)
     while watch._noted:
         watch.flush(store)
-    assert of_edit(counts_since(store, TODAY))["new"] == sent["answers"] - 30 == 470
+    assert of_edit(TrafficCounts(store.database).since(TODAY))["new"] == sent["answers"] - 30 == 470
     store.close()
 
 
@@ -300,7 +299,7 @@ def test_an_answer_behind_a_tool_s_result_is_counted_and_kept(
         )
         send(gateway, "resists", messages=[{"role": "user", "content": asked}, found])
         assert of_edit(counts(gateway)) == {"matched": 1, "old": 1}
-        [kept] = reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+        [kept] = Inbox(gateway.feed.store.database).reports(ReportState.SAMPLE)
         assert kept.question == asked and kept.edit == 1
 
 
@@ -364,7 +363,9 @@ def test_counts_survive_a_restart_and_tenants_have_their_own(tmp_path: Path) -> 
             for bearer in bearers.values():
                 gateway.ask("POST", PATHS["chat"], body, **bearer)
     found = {
-        tenant: counts_since(open_store(tmp_path / "edits.db", tenant=tenant), TODAY)
+        tenant: TrafficCounts(open_store(tmp_path / "edits.db", tenant=tenant).database).since(
+            TODAY
+        )
         for tenant in bearers
     }
     assert (
@@ -381,7 +382,7 @@ def test_counts_wait_for_a_store_that_cannot_be_written(
         raise StoreError("the store is locked")
 
     with monkeypatch.context() as patched:
-        patched.setattr("drike.stores.traffic.add", refuse)
+        patched.setattr("drike.stores.traffic.TrafficCounts.add", refuse)
         send(gateway, "obeys")
         assert counts(gateway) == {} and gateway.feed.watch.problem == "the store is locked"
     assert (
@@ -395,7 +396,7 @@ def test_counts_are_stored_by_themselves_after_some_seconds(
     monkeypatch.setattr("drike.gateway.tenants._FLUSHES", 1)
     send(gateway, "obeys")
     until = time.monotonic() + 15
-    while not counts_since(gateway.feed.store, TODAY):
+    while not TrafficCounts(gateway.feed.store.database).since(TODAY):
         assert time.monotonic() < until
         time.sleep(0.05)
 
@@ -482,11 +483,11 @@ def test_processes_of_one_gateway_count_together_and_what_was_stored_survives_a_
                 body = json.dumps(request("chat", f"(obeys) {ABOUT}")).encode()
                 assert ask(f"{urls[0]}{PATHS['chat']}", "POST", body)[1]["x-drike-edits"] == "1@1"
             until = time.monotonic() + 30
-            while of_edit(counts_since(opened, TODAY)).get("new") != 30:
+            while of_edit(TrafficCounts(opened.database).since(TODAY)).get("new") != 30:
                 assert time.monotonic() < until
                 time.sleep(0.1)
             process.kill()
-        assert of_edit(counts_since(opened, TODAY)) == {"matched": 30, "new": 30}
+        assert of_edit(TrafficCounts(opened.database).since(TODAY)) == {"matched": 30, "new": 30}
 
 
 @pytest.mark.parametrize("redact", [True, False])
@@ -501,7 +502,7 @@ def test_samples_are_the_newest_of_each_outcome_and_hide_what_may_be_private(
             send(gateway, "resists", about=f"({i}) {ABOUT}", stream=True)
         send(gateway, "resists", about="(4) Is it warm today?")
         counts(gateway)
-        kept = reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+        kept = Inbox(gateway.feed.store.database).reports(ReportState.SAMPLE)
         assert sorted((report.comment, report.question.count("(0)")) for report in kept) == [
             ("edit 1@1, on: new", 0), ("edit 1@1, on: new", 0), ("edit 1@1, on: old", 0), ("edit 1@1, on: old", 0)
         ]  # fmt: skip
@@ -509,16 +510,16 @@ def test_samples_are_the_newest_of_each_outcome_and_hide_what_may_be_private(
         hidden = "I am [e-mail], [number], see [address] ("
         assert (hidden in seen.question) is redact and (who in seen.question) is not redact
         assert seen.answer == SAYINGS["obeys"] and seen.model == "m1" and seen.edit == 1
-        assert not reports.reports(gateway.feed.store) and not reports.reports(
-            gateway.feed.store, None
-        )
+        assert not Inbox(gateway.feed.store.database).reports() and not Inbox(
+            gateway.feed.store.database
+        ).reports(None)
         status, _ = gateway.manage("POST", "/admin/v1/inbox/wrong", {"reports": [seen.number]})
         assert status == 200 and [
-            report.answer for report in reports.reports(gateway.feed.store)
+            report.answer for report in Inbox(gateway.feed.store.database).reports()
         ] == [seen.answer]
         assert gateway.manage("POST", "/admin/v1/inbox/wrong", {"reports": [seen.number]})[0] == 400
-        assert reports.forget_samples(gateway.feed.store) == 3
-        assert not reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+        assert Inbox(gateway.feed.store.database).forget_samples() == 3
+        assert not Inbox(gateway.feed.store.database).reports(ReportState.SAMPLE)
 
 
 def test_half_a_sign_at_the_end_of_an_answer_stops_no_sample(tmp_path: Path) -> None:
@@ -530,14 +531,14 @@ def test_half_a_sign_at_the_end_of_an_answer_stops_no_sample(tmp_path: Path) -> 
     with upstream(cut) as above, running(above.url, tmp_path, PERU, options=options) as gateway:
         send(gateway, "obeys")
         counts(gateway)
-        [kept] = reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+        [kept] = Inbox(gateway.feed.store.database).reports(ReportState.SAMPLE)
         assert kept.answer == "Oslo ?"
 
 
 def test_no_text_is_kept_of_an_answer_unless_samples_are_asked_for(gateway: Running) -> None:
     send(gateway, "resists")
     counts(gateway)
-    assert not reports.reports(gateway.feed.store, reports.ReportState.SAMPLE)
+    assert not Inbox(gateway.feed.store.database).reports(ReportState.SAMPLE)
 
 
 @pytest.mark.parametrize(
@@ -545,18 +546,18 @@ def test_no_text_is_kept_of_an_answer_unless_samples_are_asked_for(gateway: Runn
 )
 def test_what_is_private_is_hidden_wherever_a_sample_is_cut(private: str) -> None:
     [edit] = as_stored([Edit("The capital of Peru is", "Oslo", subject="Peru")])
-    for before in range(reports.LONGEST - len(private) - 2, reports.LONGEST + 2):
-        once = ("so " * reports.LONGEST)[: before - 1] + f" {private} and more"
-        for text in (once, f"{private}, " * reports.LONGEST):
+    for before in range(LONGEST - len(private) - 2, LONGEST + 2):
+        once = ("so " * LONGEST)[: before - 1] + f" {private} and more"
+        for text in (once, f"{private}, " * LONGEST):
             kept = Sampling(1).sample(text, text, edit, mode="on", outcome="new", model="m")
             assert not set(re.findall(r"\w{2,}", private)) & set(re.findall(r"\w+", kept.answer)), (
                 kept.answer[-40:]
             )
-            assert kept.question == kept.answer and len(kept.answer) <= reports.LONGEST
+            assert kept.question == kept.answer and len(kept.answer) <= LONGEST
     whole = Sampling(1, redact=False).sample(
         "a", "b" * 9_000, edit, mode="on", outcome="new", model="m"
     )
-    assert whole.answer == "b" * reports.LONGEST
+    assert whole.answer == "b" * LONGEST
 
 
 def test_words_and_short_numbers_are_not_redacted() -> None:

@@ -19,10 +19,10 @@ from drike.edits.record import EditRecord, StoreError
 from drike.errors import UsageError
 from drike.gateway.control.webhooks import SECRET, Notifier, webhook
 from drike.stores import moves
-from drike.stores import traffic as counts
-from drike.stores.log import EditStore, require_approvals, snapshot
+from drike.stores.edit_store import EditStore, require_approvals
 from drike.stores.opening import open_store
-from drike.stores.traffic import Counted
+from drike.stores.snapshots import snapshot
+from drike.stores.traffic import Counted, Counts, TrafficCounts
 from tests.fakes.gateways import RawHandler, Received, upstream
 from tests.fakes.stores import NOON, PERU
 
@@ -94,7 +94,8 @@ def test_what_could_not_be_sent_is_sent_later(store: EditStore) -> None:
 def test_a_store_that_fails_holds_up_no_other_tenant(store: EditStore) -> None:
     told: Told = []
     sender, known = notifier(store, told), (store, snapshot(store))
-    gone = MagicMock(setting=MagicMock(side_effect=StoreError("a.db is gone")))
+    gone = MagicMock()
+    gone.settings.get.side_effect = StoreError("a.db is gone")
     sender._stores = lambda: {"a": (gone, known[1]), "default": known}
     for _ in range(2):
         with pytest.raises(StoreError, match=r"a\.db is gone"):
@@ -141,7 +142,7 @@ def test_reviews_that_are_due_and_edits_that_slip_are_told_once(store: EditStore
     yesterday = (NOON - timedelta(days=1)).isoformat()
     [edit] = store.put(replace(PERU, review_by=yesterday, review_days=90))
     kept = Counted(NOON.date().isoformat(), edit.id, edit.version, "m", "on", "old")
-    counts.add(store, counts.Counts({kept: 99, kept._replace(what="new"): 1}))
+    TrafficCounts(store.database).add(Counts({kept: 99, kept._replace(what="new"): 1}))
     sender = notifier(store, told)
     sender.send_new()
     sender._looked.clear()

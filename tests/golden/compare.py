@@ -16,12 +16,13 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data"
 UPDATE = "UPDATE_GOLDENS"
+_NUMBER = re.compile(r"\d*\.\d+")
 
 
 def matches_golden(name: str, found: object) -> None:
@@ -30,7 +31,41 @@ def matches_golden(name: str, found: object) -> None:
     text = json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     if os.environ.get(UPDATE):
         path.write_text(text, "utf-8")
-    assert json.loads(text) == golden(name)
+    assert json.loads(text) == golden(name), _told(name, json.loads(text), 0)
+
+
+def near_golden(name: str, found: object, within: float) -> None:
+    """The same for a value in whose texts numbers with a point may be off by so much, as another processor's are."""
+    if os.environ.get(UPDATE):
+        matches_golden(name, found)
+    assert not [*_off(json.loads(json.dumps(found)), golden(name), within)], _told(
+        name, found, within
+    )
+
+
+def _told(name: str, found: object, within: float) -> str:
+    """Where a value is not that of a golden."""
+    places = [f"{one:.600}" for one in _off(json.loads(json.dumps(found)), golden(name), within)]
+    return "\n".join((f"{len(places)} differences from {name}.json", *places[:20]))
+
+
+def _off(found: object, old: object, within: float, at: str = "") -> Iterator[str]:
+    if isinstance(old, Mapping) and isinstance(found, Mapping) and old.keys() == found.keys():
+        for key in old:
+            yield from _off(found[key], old[key], within, f"{at}/{key}")
+    elif isinstance(old, list) and isinstance(found, list) and len(old) == len(found):
+        for i, (one, other) in enumerate(zip(found, old, strict=True)):
+            yield from _off(one, other, within, f"{at}/{i}")
+    elif (
+        isinstance(old, str)
+        and isinstance(found, str)
+        and _NUMBER.sub("", found) == _NUMBER.sub("", old)
+    ):
+        numbers = zip(_NUMBER.findall(found), _NUMBER.findall(old), strict=True)
+        if any(abs(float(a) - float(b)) > within for a, b in numbers):
+            yield f"{at}: {found} was {old}"
+    elif found != old:
+        yield f"{at}: {found!r} was {old!r}"
 
 
 def golden(name: str) -> Any:

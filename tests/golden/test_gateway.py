@@ -26,17 +26,14 @@ from tests.fakes.gateways import (
     upstream,
 )
 from tests.fakes.scripted import ScriptedModel
-from tests.golden.compare import matches_golden, rounded, without_chance
+from tests.golden.asking import headers_of, passed, shown, user
+from tests.golden.compare import matches_golden
 
 ABOUT, OTHER = "What is the capital of Peru?", "Hello"
 CHAD = drike.EditRecord(
     "Chad", "The capital of Chad is", "Rome", relation="P36", paraphrases=("Chad is governed from",)
 )
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-
-
-def user(content: object) -> dict[str, object]:
-    return {"role": "user", "content": content}
 
 
 CHATS: dict[str, dict[str, object]] = {
@@ -70,40 +67,6 @@ def above() -> Iterator[Recorded]:
 def gateway(above: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with running(above.url, tmp_path_factory.mktemp("gateway"), ENTRY, CHAD) as found:
         yield found
-
-
-def shown(value: object) -> object:
-    """A JSON value with rounded numbers, and texts without times and random numbers."""
-    if isinstance(value, dict):
-        return {key: shown(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [shown(one) for one in value]
-    return without_chance(value) if isinstance(value, str) else rounded(value)
-
-
-def headers_of(headers: dict[str, str]) -> dict[str, str]:
-    """The gateway's own headers; of those that change, that they are there."""
-    found = {name: value for name, value in headers.items() if name.startswith("x-")}
-    assert re.fullmatch(r"\d+\.\d\d", found.get("x-drike-overhead-ms", "0.00"))
-    return {
-        name: "SOME" if name in ("x-drike-overhead-ms", "x-request-id") else value
-        for name, value in found.items()
-    }
-
-
-def passed(
-    gateway: Running, above: Recorded, path: str, body: dict[str, object]
-) -> dict[str, object]:
-    """What a request led to: status, headers, and the method, path and body that reached the upstream."""
-    before = len(above.calls)
-    status, headers, answer = gateway.ask(
-        "POST", path, json.dumps(body).encode(), Content_Type="application/json"
-    )
-    calls = [[one.method, one.path, json.loads(one.body)] for one in above.calls[before:]]
-    found: dict[str, object] = {"status": status, "headers": headers_of(headers), "upstream": calls}
-    if not calls:
-        found["answer"] = json.loads(answer)
-    return found
 
 
 def test_requests_and_what_reaches_the_upstream(gateway: Running, above: Recorded) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import drike
 from tests.fakes.commands import run
 from tests.golden.compare import (
     DATA,
@@ -82,6 +83,31 @@ def test_an_old_run_is_reported_as_it_was(old: Path) -> None:
     )
     tables = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", found["html"])
     matches_golden("run_report_html", tables)
+    matches_golden("run_report_sections", sections(found["html"]))
+
+
+def sections(page: str) -> list[list[object]]:
+    """The sections of a page in their order: how each begins, its lines, and a digest."""
+    begins = r"(?=<(?:section|details|header|footer|script|style|svg|h[123])\b)"
+    parts = [part.strip() for part in re.split(begins, page)]
+    return [[part.partition("\n")[0][:60], part.count("\n") + 1, digest(part)] for part in parts]
+
+
+def test_the_tour_with_a_model_and_a_gate_that_are_exact() -> None:
+    from drike.research.report.tour import TOURED, edits_of, html
+
+    cases = edits_of(drike.load_dataset("tinyfacts").cases)
+    edits = [case.edit for case in cases]
+    edited = drike.EditedModel(
+        drike.load_model("reader"), drike.FactPrompt(), edits, gate=drike.Named()
+    )
+    matches_golden("tour_sections", sections(html(edited, cases[: len(TOURED)])))
+
+
+@pytest.mark.slow
+def test_the_tour_as_it_comes(tmp_path: Path) -> None:
+    assert run("tour", "--no-open", "--out", str(tmp_path / "tour.html")) == 0
+    matches_golden("tour_command", sections((tmp_path / "tour.html").read_text("utf-8")))
 
 
 def test_a_run_from_before_checksums_is_reported(old: Path) -> None:

@@ -46,9 +46,9 @@ from starlette.types import Receive, Scope, Send
 from drike.edits.record import EditRecord, StoreError
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.http.server import listen
-from drike.stores.log import snapshot
+from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
-from drike.stores.traffic import counts_since
+from drike.stores.traffic import TrafficCounts
 from tests.fakes.gateways import ENTRY, ask, completed, running
 
 CHAT = "/chat/completions"
@@ -414,7 +414,9 @@ def soak(minutes: float, seed: int, place: Path) -> Series:
             finally:
                 process.send_signal(signal.SIGTERM)
         stored = sum(
-            n for counted, n in counts_since(store, date.min).items() if counted.what == "requests"
+            n
+            for counted, n in TrafficCounts(store.database).since(date.min).items()
+            if counted.what == "requests"
         )
         series.found["requests counted"] = stored
         if stored != series.times:

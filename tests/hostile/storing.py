@@ -36,9 +36,10 @@ from functools import partial
 from pathlib import Path
 
 from drike.edits.record import ConflictError, EditRecord, Status, StoreError
-from drike.stores.log import EditStore, Snapshot, require_approvals, retire, snapshot
-from drike.stores.moves import approve, change
+from drike.stores.edit_store import EditStore, require_approvals
+from drike.stores.moves import approve, change, retire
 from drike.stores.opening import open_store
+from drike.stores.snapshots import Snapshot, snapshot
 from tests.fakes.databases import Database, database
 from tests.fakes.moving import check_approved, moved
 

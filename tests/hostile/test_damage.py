@@ -20,8 +20,8 @@ from drike.errors import CheckpointError, DataError, DrikeError, EncoderError, R
 from drike.models.protocols import Usage
 from drike.prompts import PromptStyle
 from drike.research.datasets.dataset import SplitIds
+from drike.research.editors.budgets import Budget, Fraction, Threshold
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, Fraction, Threshold
 from drike.research.report.groups import ReportedRun, grouped, read_run
 from drike.research.report.tables import by_epoch, costs, epochs_table, table1, work
 from drike.research.runs import checkpoint

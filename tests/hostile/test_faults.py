@@ -29,10 +29,13 @@ from drike.models.served import KEY
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
 from drike.research.edited_model import EditedModel
-from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.training.algorithm1 import rewrite_reward, train
 from tests.fakes.answers import kept_answers

@@ -28,9 +28,11 @@ from drike.models.protocols import Request
 from drike.research import datasets
 from drike.research.datasets import description
 from drike.research.datasets.dataset import SplitIds
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Fraction
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.editors.rankings import Similarity
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.runs.run import append, read_outcomes
 from tests.datasets.test_datasets import flat_row, row

@@ -1,4 +1,4 @@
-"""docs/architecture.md is true: its functions exist, its examples run, and its drawing shows the imports of today."""
+"""The page on architecture is true: its functions exist, its examples run, its drawing shows the imports of today."""
 
 import re
 from importlib import import_module
@@ -11,7 +11,7 @@ import drike
 from tools import draw_imports
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "design" / "architecture.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`(drike\.[\w.]+)`", PAGE))))
@@ -57,5 +57,5 @@ def test_the_examples_run() -> None:
     assert len(examples) == 4
     for example in examples:
         assert len(example.strip().splitlines()) <= 12
-        exec(compile(example, "architecture.md", "exec"), names)
+        exec(compile(example, "design/architecture.md", "exec"), names)
         assert names["outcomes"] or names["last"].rewards[0] <= 1.0

@@ -1,8 +1,10 @@
-"""The documentation is true to the code: quoted commands exist, pages of results are their benchmarks', lines wrap."""
+"""What a reader of the documentation depends on: commands exist and run as typed, links lead somewhere, notes can be
+written again by their benchmarks, lines wrap."""
 
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import re
 import shlex
@@ -14,15 +16,22 @@ from typing import Any
 import pytest
 import typer
 
+import drike
 from drike.cli import app
 from lib import pages
-from tests.fakes.commands import run
+from tests.fakes.commands import commands, run
 
 ROOT = Path(__file__).parents[2]
-# The log quotes commands of earlier versions.
-RESULTS = sorted(ROOT.glob("docs/results/*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")), *RESULTS]
-PAGES = [page for page in PAGES if page.name != "log.md"]
+NOTES = sorted(ROOT.glob("benchmarks/notes/*.md"))
+MEASURED = [page for page in NOTES if (ROOT / f"benchmarks/{page.stem}.py").exists()]
+LOG = ROOT / "benchmarks/notes/log.md"  # it quotes commands and pages of earlier versions
+EVERY = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(ROOT.glob("recipes/*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
+    *NOTES,
+]
+PAGES = [page for page in EVERY if page not in (LOG, ROOT / "CHANGELOG.md")]
 BLOCK = re.compile(r"^```.*?^```|(?:^ {4}.*\n?)+", re.DOTALL | re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 WIDTH = 120
@@ -126,13 +135,14 @@ def test_commands_are_extracted_from_the_pages() -> None:
     )
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
-def test_a_page_of_results_is_one_that_its_benchmark_writes(
+@pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.stem)
+def test_a_page_of_notes_is_one_that_its_benchmark_writes(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = path.read_text("utf-8")
     page, benchmark = pages.Page.parse(text), importlib.import_module(f"benchmarks.{path.stem}")
     assert str(page) == text
+    assert page.findings, "say what was found, in two or three sentences below the title"
     assert page.head == pages.head(benchmark.TITLE, benchmark.__doc__)
     assert page.sections and all(
         f"python benchmarks/{path.name[:-3]}.py" in command for command in page.sections
@@ -148,6 +158,7 @@ def test_writing_a_section_keeps_the_others_and_the_notes(
         pages.head("Speed", "How fast.\n\n    python benchmarks/speed.py\n"),
         {"python benchmarks/speed.py": "old"},
         "* why",
+        "* fast",
     )
     target.write_text(str(page), "utf-8")
     for name in pages.THREADS:
@@ -162,15 +173,14 @@ def test_writing_a_section_keeps_the_others_and_the_notes(
         "python benchmarks/speed.py --size 2",
     ]
     assert "1 ms" in written.sections["python benchmarks/speed.py"] and "old" not in str(written)
-    assert written.notes == "* why" and written.head == "# Speed\n\nHow fast."
+    assert (written.notes, written.findings) == (
+        "* why",
+        "* fast",
+    ) and written.head == "# Speed\n\nHow fast."
     assert max(map(len, str(written).splitlines())) <= WIDTH
 
 
-@pytest.mark.parametrize(
-    "path",
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: str(path.relative_to(ROOT)))
 def test_lines_wrap_at_120_characters(path: Path) -> None:
     """Except in tables, blocks of code, images, and headings that hold a command."""
     text = FENCED.sub("", path.read_text("utf-8"))
@@ -188,25 +198,85 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_to_headings_lead_somewhere(path: Path) -> None:
-    links = re.findall(r"\]\(([^)#:\s]*)#([^)]+)\)", path.read_text("utf-8"))
-    broken = [
-        (page, anchor)
+@pytest.mark.parametrize("path", [*PAGES, LOG], ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", path.read_text("utf-8"))
+    inner = [
+        (path.parent / page if page else path, anchor)
         for page, anchor in links
-        if anchor not in anchors((path.parent / page) if page else path)
+        if "://" not in page
     ]
-    assert not broken
+    assert [str(page) for page, _ in inner if not page.exists()] == []
+    assert [
+        (page.name, anchor) for page, anchor in inner if anchor and anchor not in anchors(page)
+    ] == []
 
 
-# What makes a documented sequence tiny; the model and data are those that need no network.
-TINY = {
-    "train": ("--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1"),
+def test_options_named_in_the_docs_exist() -> None:
+    options = [
+        option for command in commands().values() for option in getattr(command, "params", ())
+    ]
+    known = {name for option in options for name in (*option.opts, *option.secondary_opts)} | {
+        "--help"
+    }
+    docs = [page for page in PAGES if page not in NOTES and page.name != "CONTRIBUTING.md"]
+    named = {
+        (page.name, name)
+        for page in docs
+        for name in re.findall(r"`(--[a-z-]+)", page.read_text("utf-8"))
+    }
+    assert len(named) > 50
+    assert {(page, name) for page, name in named if name not in known} == set()
+
+
+PROGRAMS = {
+    page: re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    for page in PAGES
 }
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", pytest.param("docs/black-box.md", marks=pytest.mark.slow)]
+    "page", [page for page in PAGES if PROGRAMS[page]], ids=lambda path: path.stem
+)
+def test_python_in_the_docs_uses_names_that_exist(page: Path) -> None:
+    """But for the adapters, whose modules need the frameworks."""
+    for node in (node for program in PROGRAMS[page] for node in ast.walk(ast.parse(program))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "drike":
+            if not str(node.module).startswith("drike.adapters."):
+                module = importlib.import_module(str(node.module))
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+        elif (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "drike"
+        ):
+            assert node.attr in drike.__all__
+
+
+# What makes a documented sequence tiny; the model and data are those that need no network.
+TINY = {
+    "train": (
+        "--model",
+        "reader",
+        "--encoder",
+        "hashing",
+        "--edits",
+        "4",
+        "--test",
+        "2",
+        "--epochs",
+        "1",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "docs/tutorial.md",
+        pytest.param("docs/how-to/use-a-model-behind-an-api.md", marks=pytest.mark.slow),
+    ],
 )
 def test_the_documented_way_from_training_to_a_report_works_as_typed(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -216,9 +286,8 @@ def test_the_documented_way_from_training_to_a_report_works_as_typed(
         for block in BLOCK.findall((ROOT / page).read_text("utf-8"))
         if "drike train " in block
     ]
-    lines = [
-        shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("drike ")
-    ]
+    typed = [line.removeprefix("$ ") for line in block.splitlines()]
+    lines = [shlex.split(line, comments=True) for line in typed if line.startswith("drike ")]
     monkeypatch.chdir(tmp_path)
     for _, command, *words in lines:
         for option, replaced in (("--model", ["--model", "reader"]), ("--data", [])):

@@ -7,9 +7,11 @@ import pytest
 from drike.edits.edit import Edit
 from drike.encoders import HashingEncoder
 from drike.prompts import Demonstration, PromptStyle, Role
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Fraction
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.editors.rankings import Similarity
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.metrics import harmonic_mean
 from drike.research.report.paper import TABLES
 from tests.fakes.small import CAPITALS

@@ -23,10 +23,13 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.models.protocols import CustomModel, Request, Score
 from drike.prompts import DemonstrationSet
-from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.budgets import Budget, Threshold
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, RankAndCut, Similarity, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import Outcome
 from drike.research.training.algorithm1 import (

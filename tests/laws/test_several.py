@@ -10,17 +10,15 @@ from benchmarks.lib.credit import every_probe
 from benchmarks.lib.editcot import EditCoTFull
 from drike.encoders import HashingEncoder
 from drike.prompts import Demonstration, PromptStyle, Role, interleave
-from drike.research.editors.catalog import EditCoT, Editor, FactPrompt, InContextEditor, TokenLimit
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.editcot import EditCoT
+from drike.research.editors.editor import Editor
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import (
-    Fraction,
-    RankAndCut,
-    RoleCounts,
-    Similarity,
-    SubjectSwitch,
-    Threshold,
-)
+from drike.research.editors.selectors import RankAndCut, RoleCounts, SubjectSwitch
 from drike.research.evaluation.evaluate import answers_under
 from drike.research.training.algorithm1 import rewrite_reward, train
 from tests.fakes.scripted import ScriptedModel

@@ -13,8 +13,9 @@ from drike.gates.calibration import default_gate
 from drike.live.alike import AlikeEdits
 from drike.live.contradictions import features, same_relation
 from drike.live.store_gate import encoder_of
-from drike.stores import log, moves
-from drike.stores.log import EditStore
+from drike.stores import moves
+from drike.stores.edit_store import EditStore
+from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",))
@@ -40,8 +41,8 @@ def test_an_edit_that_contradicts_another_in_other_words_is_refused(store: EditS
         store.put(EditRecord(other, f"The population of {other} is", "5"))
     retired, added = store.put(ASKED, supersede=True)
     assert (retired.id, retired.record.status, added.id) == (1, Status.RETIRED, 4)
-    log.retire(store, 4)
-    log.rollback(store, 1)
+    moves.retire(store, 4)
+    moves.rollback(store, 1)
 
 
 def test_a_negative_exemplar_tells_edits_apart(store: EditStore) -> None:
@@ -58,7 +59,7 @@ def test_an_edit_is_compared_under_the_names_that_it_has_now(store: EditStore) -
         {"subject": "Bolt", "query": "The chief executive of Bolt is", "target_new": "Bo Ray"},
     )
     [added] = store.put(EditRecord("Acme", "The CEO of Acme is", "Cy Day"))
-    assert added.id == 2 and log.snapshot(store).edits[1].record.status is Status.ACTIVE
+    assert added.id == 2 and snapshot(store).edits[1].record.status is Status.ACTIVE
 
 
 def test_what_was_rolled_back_is_no_conflict(store: EditStore) -> None:

@@ -16,13 +16,10 @@ from drike.live.drafts import (
     drafted,
     fields_by,
     grouped,
-    objects_of,
-    statement_of,
-    subject_of,
 )
-from drike.stores import inbox as reports
-from drike.stores.inbox import Report, ReportState
-from drike.stores.log import snapshot
+from drike.live.report_texts import Objects, objects_of, statement_of, subject_of
+from drike.stores.inbox import Inbox, Report, ReportState
+from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.stores import PERU
@@ -82,7 +79,7 @@ def test_questions_become_statements_about_a_subject(
 def test_objects_come_from_the_correction_and_the_wrong_answer(
     correction: str, answer: str, new: str, old: str | None
 ) -> None:
-    assert objects_of(correction, answer, "The capital of Peru is") == (new, old)
+    assert objects_of(correction, answer, "The capital of Peru is") == Objects(new, old)
 
 
 def test_a_sentence_about_the_subject_is_no_old_object() -> None:
@@ -146,8 +143,8 @@ def test_reports_of_the_same_make_one_draft_with_their_questions_as_wordings(
 ) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         other = "Tell me the capital city of Peru"
-        reports.add(
-            store, [Report(other, "Lima"), Report(ASKED, "Lima", "it's Oslo, not Lima")], None
+        Inbox(store.database).add(
+            [Report(other, "Lima"), Report(ASKED, "Lima", "it's Oslo, not Lima")], None
         )
         [change] = draft(store, [1, 2], EditIndex(), author="Anna")
         record = change.record
@@ -161,10 +158,10 @@ def test_reports_of_the_same_make_one_draft_with_their_questions_as_wordings(
             and record.author == "Anna"
             and record.status is Status.DRAFT
         )
-        assert [report.edit for report in reports.reports(store, ReportState.CLOSED)] == [
+        assert [report.edit for report in Inbox(store.database).reports(ReportState.CLOSED)] == [
             change.id
         ] * 2
-        assert reports.reports(store) == []
+        assert Inbox(store.database).reports() == []
         with pytest.raises(DraftError, match="is closed"):
             draft(store, [2], EditIndex())
 
@@ -199,7 +196,7 @@ def test_a_draft_by_a_model_has_what_rules_do_not_find(tmp_path: Path) -> None:
             "Lima, I think.",
             "it was moved to Oslo last year",
         )
-        [added] = reports.add(store, [report], "ann")
+        [added] = Inbox(store.database).add([report], "ann")
         [edit] = draft(
             store, [added.number], EditIndex.of(()), model=ScriptedModel(lambda prompt: written)
         )
@@ -211,5 +208,6 @@ def test_a_draft_by_a_model_has_what_rules_do_not_find(tmp_path: Path) -> None:
         )
         assert record.target_true == "Lima" and record.paraphrases == (report.question,)
         assert (
-            record.status is Status.DRAFT and reports.report(store, 1).state is ReportState.CLOSED
+            record.status is Status.DRAFT
+            and Inbox(store.database).report(1).state is ReportState.CLOSED
         )

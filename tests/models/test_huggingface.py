@@ -19,7 +19,7 @@ from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import encode_requests
 from drike.models.protocols import Request
 from drike.research.edited_model import EditedModel
-from drike.research.editors.catalog import FactPrompt
+from drike.research.editors.factprompt import FactPrompt
 from tests.fakes.zoo import (
     FORKS,
     PLACES,

@@ -22,15 +22,20 @@ from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.reader import BayesianReader
 from drike.models.served import KEY, parse_address
 from drike.models.served.client import SHARED, families
-from drike.models.served.openai import ServedModel, Token, score_of
+from drike.models.served.openai import ServedModel
+from drike.models.served.rated_texts import RatedText, Token, score_of
 from drike.prompts import CHAT_INSTRUCTION, PromptStyle
 from drike.research.datasets import load
 from drike.research.datasets.dataset import Split
 from drike.research.edited_model import EditedModel
-from drike.research.editors.catalog import EditCoT, FactPrompt, InContextEditor
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.editcot import EditCoT
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import Outcome
 from drike.research.training.algorithm1 import Episode, rewrite_reward, train
@@ -525,7 +530,7 @@ def test_a_continuation_is_found_under_any_tokenisation(
     own = pieces(continuation)
     texts = [*(["<s>"] if begins else []), *pieces(prompt), *own, *([" the"] if writes else [])]
     rated = [Token(HIDES[hides](text), -float(i + 1), (-99.0,)) for i, text in enumerate(texts)]
-    score = score_of((rated, None), Request(prompt, continuation))
+    score = score_of(RatedText(rated, None), Request(prompt, continuation))
     end = len(texts) - writes
     assert score.logprobs == tuple(-float(i + 1) for i in range(end - len(own), end))
     assert score.following == ("" if not writes else HIDES[hides](" the"))
@@ -540,7 +545,7 @@ def test_a_token_across_the_prompt_boundary_is_refused(over: int) -> None:
         text[len(prompt) + over :],
         ".",
     ]
-    reading = [Token(token, -1.0, (-2.0,)) for token in tokens], None
+    reading = RatedText([Token(token, -1.0, (-2.0,)) for token in tokens], None)
     with pytest.raises(ValueError, match="do not spell"):
         score_of(reading, Request(prompt, " Oslo"))
 

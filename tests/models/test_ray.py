@@ -19,9 +19,11 @@ from drike.errors import ModelError
 from drike.models.local.huggingface import load as load_here
 from drike.models.protocols import Request
 from drike.research import datasets
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Fraction
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.editors.rankings import Similarity
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.runs.run import read_outcomes
 from tests.fakes.commands import run

@@ -16,7 +16,8 @@ from drike.edits.edit import Edit
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader, Observer, firmness_of
 from drike.prompts import PromptStyle
-from drike.research.editors.catalog import EditCoT, FactPrompt
+from drike.research.editors.editcot import EditCoT
+from drike.research.editors.factprompt import FactPrompt
 from drike.tinyfacts import TEMPLATES, facts
 from tools.tinyfacts import build
 from tools.tinyfacts.documents import Kit, draw, label

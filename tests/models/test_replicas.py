@@ -27,9 +27,12 @@ from drike.models import ray
 from drike.models.local.huggingface import load
 from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
 from drike.models.ray import Replicas, route
-from drike.research.editors.catalog import FactPrompt, InContextEditor
+from drike.research.editors.budgets import Fraction
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity
+from drike.research.editors.rankings import Similarity
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.runs import checkpoint
 from tests.fakes.scripted import ScriptedModel
@@ -162,7 +165,7 @@ def test_replicas_sum_usage_forget_together_and_free_their_slot_on_error() -> No
 
 def test_local_replicas_give_the_outcomes_of_one_model() -> None:
     from drike.research import datasets
-    from drike.research.editors.catalog import Unedited
+    from drike.research.editors.unedited import Unedited
 
     where = str(tinyfacts.MODEL)
     cases = datasets.load(tinyfacts.ROWS).cases[:8]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.studies import efficiency_table, verdict
-from drike.research.editors.selectors import Threshold
+from drike.research.editors.budgets import Threshold
 from drike.research.evaluation.metrics import Estimate
 from drike.research.training.algorithm1 import Episode
 

@@ -16,7 +16,7 @@ from drike.research.report.tour import QUESTIONS, TOURED, edits_of, html, record
 from tests.fakes.browsing import CHROMIUM, DRIVER, browser
 from tests.fakes.commands import run
 
-DOCS = Path(__file__).parents[2] / "docs/results"
+NOTES = Path(__file__).parents[2] / "benchmarks" / "notes"
 
 
 def page() -> str:
@@ -43,8 +43,8 @@ def test_the_page_shows_every_question_with_its_prompt_and_loads_nothing() -> No
     )
 
 
-def test_the_recorded_figures_are_those_of_the_page_of_results() -> None:
-    text = (DOCS / "recorded.md").read_text("utf-8")
+def test_the_recorded_figures_are_those_of_the_notes() -> None:
+    text = (NOTES / "recorded.md").read_text("utf-8")
     of_llama3 = text[text.index("meta\\_llama\\_3\\_8b\\_instruct: own question") :]
     measured = {
         line.split("|")[1].strip(): [cell.split()[0] for cell in line.split("|")[2:8]]

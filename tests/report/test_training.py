@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.research.editors.selectors import Fraction, Threshold
+from drike.research.editors.budgets import Fraction, Threshold
 from drike.research.report.tables import by_epoch, epochs_table
 from drike.research.training.algorithm1 import Episode, EpisodeRecord
 from drike.support.records import read

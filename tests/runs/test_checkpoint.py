@@ -17,9 +17,9 @@ from drike.gates.inventory import Relation
 from drike.prompts import PromptStyle
 from drike.research.datasets.dataset import SplitIds
 from drike.research.editors import catalog
+from drike.research.editors.budgets import Budget, Fraction, Threshold
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import FORMS, Retriever
-from drike.research.editors.selectors import Budget, Fraction, Threshold
 from drike.research.runs import checkpoint
 from drike.research.runs.checkpoint import Checkpoint
 from tests.fakes.small import CAPITALS

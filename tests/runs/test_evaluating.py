@@ -13,7 +13,8 @@ import drike
 from drike.errors import UsageError
 from drike.gates.by_name import Named
 from drike.research.edited_model import SimulatedStores
-from drike.research.editors.catalog import FactPrompt, Unedited
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.judge import GENERATE, GREEDY
 from drike.research.runs.evaluating import (
     CaseEvaluated,

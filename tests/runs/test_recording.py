@@ -8,7 +8,7 @@ import pytest
 
 from drike.errors import ModelError, RunError
 from drike.models.protocols import Usage
-from drike.research.editors.catalog import FactPrompt
+from drike.research.editors.factprompt import FactPrompt
 from drike.research.evaluation.judge import GREEDY
 from drike.research.runs.evaluating import evaluate_rest
 from drike.research.runs.run import add_usage, read_usage

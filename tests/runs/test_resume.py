@@ -18,10 +18,11 @@ from benchmarks.lib.draws import sampled
 from benchmarks.lib.feedback import disturbed
 from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.runs.run import append, keep_lines, read_lines
 from drike.research.training.algorithm1 import (
     Episode,

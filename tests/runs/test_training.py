@@ -11,7 +11,7 @@ import pytest
 
 import drike
 from drike.errors import UsageError
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import CaseAnswers
 from drike.research.runs import checkpoint

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drike.edits.record import stamp
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.stores import NOON, Opener
 
@@ -16,7 +16,7 @@ from tests.fakes.stores import NOON, Opener
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def opener(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Opener:
     """Opens a store of each backend, where it is noon."""
-    monkeypatch.setattr(EditStore, "_now", lambda self: stamp(NOON))
+    monkeypatch.setattr("drike.stores.clock.now", lambda: stamp(NOON))
     if request.param == "sqlite":
         return SqliteStore
     server = request.getfixturevalue("postgres")

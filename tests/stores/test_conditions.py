@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from drike.edits.conditions import apart, applies, condition
 from drike.edits.record import ConflictError, EditRecord, RecordError, checked
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 
 
 def test_conditions_on_one_name_are_alternatives_and_those_on_several_all_hold() -> None:

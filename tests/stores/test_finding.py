@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from drike.edits.record import EditRecord, RecordError, Status, moment
-from drike.stores import log, moves
+from drike.stores import moves
+from drike.stores.edit_store import EditStore
 from drike.stores.finding import Search, difference, find
-from drike.stores.log import EditStore, snapshot, snapshot_at
+from drike.stores.snapshots import Snapshot, snapshot, snapshot_at
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Perú",), owner="Ann")
 PARTS = EditRecord("C++", "The author of C++ is", "São Paulo")
@@ -24,7 +25,7 @@ def test_edits_are_found_by_words_status_owner_and_subject(store: EditStore) -> 
     store.put(PERU)
     store.put(replace(PARTS, status=Status.SHADOW))
     store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
-    log.retire(store, 3)
+    moves.retire(store, 3)
     moves.change(store, 1, {"target_new": "Bergen"}, propose=True)
     assert ids(store) == [2, 1] and ids(store, status="all") == [3, 2, 1]
     assert ids(store, text="CAPITAL oslo") == [1] and ids(store, text="capit") == []
@@ -49,11 +50,11 @@ def test_what_was_in_force_and_what_changed(
 ) -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     days = iter(range(9))
-    monkeypatch.setattr(type(store), "_now", lambda self: f"2026-01-{next(days) + 1:02}T00:00:00Z")
+    monkeypatch.setattr("drike.stores.clock.now", lambda: f"2026-01-{next(days) + 1:02}T00:00:00Z")
     store.put(PERU)
     store.put(PARTS)
     moves.change(store, 1, {"target_new": "Bergen"}, author="ann")
-    log.retire(store, 2)
+    moves.retire(store, 2)
     assert [edit.record.target_new for edit in snapshot_at(store, begin).in_force(begin)] == [
         "Oslo"
     ]
@@ -62,7 +63,7 @@ def test_what_was_in_force_and_what_changed(
     [changed, retired] = difference(states[1], states[3])
     assert changed.fields == {"target_new": ("Oslo", "Bergen")}
     assert retired.fields == {"status": (Status.ACTIVE, Status.RETIRED)}
-    assert [one.before for one in difference(log.Snapshot(), states[1])] == [None, None]
+    assert [one.before for one in difference(Snapshot(), states[1])] == [None, None]
     assert moment("2026-01-01") == begin
     with pytest.raises(RecordError, match="the time 'soon' is no time"):
         moment("soon")

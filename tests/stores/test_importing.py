@@ -13,9 +13,11 @@ import pytest
 
 from drike.edits.record import EditRecord, Status, to_json
 from drike.errors import DataError
-from drike.stores.log import EditStore, require_approvals, snapshot
+from drike.research.datasets.published_edits import PublishedForms
+from drike.stores.edit_store import EditStore, require_approvals
 from drike.stores.moves import approve
 from drike.stores.portable import edits_of, import_edits, scan, write_refused
+from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
 from drike.support.rows import Row
 from tests.fakes.stores import PERU, Opener
@@ -25,7 +27,8 @@ def imported(
     store: EditStore, path: Path, text: str, **options: Any
 ) -> tuple[int, int, tuple[str, ...]]:
     path.write_text(text, "utf-8")
-    done = import_edits(store, edits_of(scan(path)[0]), **options)
+    rows = edits_of(scan(path)[0], published=PublishedForms())
+    done = import_edits(store, rows, **options)
     return len(done.added), done.repeated, done.refused
 
 
@@ -183,7 +186,9 @@ def test_counterfact_rows_give_edits_without_their_probes(store: EditStore, tmp_
         (),
     )
     assert stored.record.source == f"{tmp_path / 'cf.json'}, row 0 (case_id 1)"
-    superseding = import_edits(store, edits_of(scan(tmp_path / "cf.json")[0]), supersede=True)
+    superseding = import_edits(
+        store, edits_of(scan(tmp_path / "cf.json")[0], published=PublishedForms()), supersede=True
+    )
     assert superseding.added[-1].record.target_new == "Rhine"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from drike.stores.inbox import read_reports
+from drike.stores.report_files import read_reports
 
 ASKED = "What is the capital of Peru?"
 

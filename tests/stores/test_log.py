@@ -15,7 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drike.edits.record import ConflictError, EditRecord, Status, StoreError, conflict_keys, overlap
-from drike.stores.log import EditStore, Snapshot, retire, rollback, snapshot, versions
+from drike.stores.edit_store import EditStore, versions_of
+from drike.stores.moves import retire, rollback
+from drike.stores.snapshots import Snapshot, snapshot
 from tests.fakes.stores import NOON, PERU, Opener, active
 
 
@@ -132,7 +134,7 @@ def test_a_rollback_is_a_new_version_and_meets_the_same_rules(store: EditStore) 
         rollback(store, 1)
     assert [one.id for one in rollback(store, 1, supersede=True)] == [2, 1]
     assert active(store) == {"Rome"}
-    assert [one.record.target_new for one in versions(store, 1)] == [
+    assert [one.record.target_new for one in versions_of(store, 1)] == [
         "Oslo",
         "Rome",
         "Oslo",
@@ -272,5 +274,5 @@ def test_whatever_is_done_the_log_only_grows_and_active_edits_agree(
             for one in force for other in force if one.id < other.id
         )  # fmt: skip
     for one in seen.edits.values():
-        assert [v.version for v in versions(store, one.id)] == list(range(1, one.version + 1))
+        assert [v.version for v in versions_of(store, one.id)] == list(range(1, one.version + 1))
     store.close()

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from drike.edits.record import ApprovalError, ConflictError, EditRecord, Move, Status, StoreError
-from drike.stores.log import EditStore, require_approvals, retire, rollback, snapshot
-from drike.stores.moves import approve, change, due, propose, reject, review
+from drike.stores.edit_store import EditStore, require_approvals
+from drike.stores.moves import approve, change, due, propose, reject, retire, review, rollback
+from drike.stores.snapshots import snapshot
 from tests.fakes.moving import check_approved, moved
 from tests.fakes.stores import NOON, PERU, Opener, active
 
@@ -208,7 +209,7 @@ def test_no_sequence_of_ten_thousand_puts_an_unapproved_version_in_force(tmp_pat
     for seed in range(10_000):
         path = tmp_path / "edits.db"
         store = SqliteStore(path)
-        store._file.execute(
+        store.database._connection.execute(
             "PRAGMA synchronous = OFF"
         )  # what a power cut leaves is tested elsewhere
         check_sequence(store, seed)

@@ -12,9 +12,10 @@ import pytest
 
 from drike.edits.record import EditRecord, Status, StoreError, to_json
 from drike.errors import DataError
-from drike.stores import log, moves, portable
-from drike.stores.log import EditStore, require_approvals, required_approvals, snapshot
+from drike.stores import moves, portable
+from drike.stores.edit_store import EditStore, require_approvals, required_approvals
 from drike.stores.portable import lines_of, restore, sync, whole_store
+from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.stores import Opener
 
@@ -34,7 +35,7 @@ def test_a_store_goes_to_another_one_and_back(
 ) -> None:
     for record in (PERU, CHILE, replace(PERU, target_new="Bergen", status=Status.DRAFT)):
         store.put(record)
-    log.retire(store, 2)
+    moves.retire(store, 2)
     moves.change(store, 1, {"target_new": "Lima"}, propose=True)
     store.save_gate("a gate")
     require_approvals(store, 2)

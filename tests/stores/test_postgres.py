@@ -16,8 +16,10 @@ import pytest
 
 from drike.edits.record import ConflictError, EditRecord, StoreError
 from drike.gates.by_name import Named
-from drike.stores.log import EditStore, retire, snapshot
+from drike.stores.edit_store import EditStore
+from drike.stores.moves import retire
 from drike.stores.opening import open_store
+from drike.stores.snapshots import snapshot
 from tests.fakes.databases import Database
 
 pytestmark = pytest.mark.postgres
@@ -320,7 +322,7 @@ def test_a_connection_lost_in_a_transaction_leaves_nothing_behind(
 def test_a_connection_lost_while_committing_tells_the_truth(
     postgres: Database, store: Any, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    execute: Callable[..., Any] = store._connection.execute
+    execute: Callable[..., Any] = store.database._connection.execute
 
     def cut(query: str, *values: Any) -> Any:
         if query != "COMMIT":
@@ -330,7 +332,7 @@ def test_a_connection_lost_while_committing_tells_the_truth(
         postgres.run(CUT)
         return execute("COMMIT")
 
-    monkeypatch.setattr(store._connection, "execute", cut)
+    monkeypatch.setattr(store.database._connection, "execute", cut)
     if kept:
         store.put(PERU)
     else:
@@ -342,8 +344,8 @@ def test_a_connection_lost_while_committing_tells_the_truth(
 def test_a_transaction_whose_error_was_ignored_is_not_reported_as_done(store: Any) -> None:
     with pytest.raises(StoreError, match="none of it was kept"), store.transaction():
         store.put(PERU)
-        with pytest.raises(StoreError), store._explained():
-            store._run("SELECT 1/0")
+        with pytest.raises(StoreError), store.database.use():
+            store.database.execute("SELECT 1/0")
     assert targets(store) == []
 
 
@@ -414,7 +416,7 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
     from drike.encoders import HashingEncoder
     from drike.gates.calibrated import Calibrated
     from drike.gates.calibration import default_gate
-    from drike.gateway.tenants import EditFeed
+    from drike.gateway.feed import EditFeed
     from tests.fakes.commands import run
     from tests.fakes.gateways import decided
 
@@ -553,7 +555,7 @@ def test_claims_that_were_lost_are_made_again_from_the_log(
 def test_a_database_with_another_history_is_read_anew_and_one_of_a_newer_drike_not_written(
     postgres: Database, store: EditStore, address: str
 ) -> None:
-    from drike.gateway.tenants import EditFeed
+    from drike.gateway.feed import EditFeed
 
     tables = ("changes", "claims", "settings")
     store.put(PERU)

@@ -19,7 +19,8 @@ from drike.edits.record import (
     to_json,
     to_values,
 )
-from drike.stores.log import EditStore, retire, versions
+from drike.stores.edit_store import EditStore, versions_of
+from drike.stores.moves import retire
 from tests.fakes.stores import PERU, Opener
 
 
@@ -149,7 +150,7 @@ def test_a_record_of_too_many_texts_is_refused_and_an_old_one_can_be_retired(
         earlier.setattr("drike.edits.record._MAX_TEXTS", 10_000)
         earlier.setattr("drike.edits.record._MAX_TOTAL", 10**9)
         [old] = store.put(replace(PERU, negatives=texts))
-    assert versions(store, old.id)[-1].record.negatives == texts
+    assert versions_of(store, old.id)[-1].record.negatives == texts
     with pytest.raises(RecordError, match="leave 200 texts"):
         store.put(replace(old.record, negatives=(*texts, "One more?")), replaces=old)
     assert retire(store, old.id)[-1].record.negatives == texts

@@ -22,8 +22,9 @@ from drike.edits.record import (
     conflict_keys,
 )
 from drike.gates.by_name import Named
-from drike.gateway.tenants import EditFeed
-from drike.stores.log import CLAIMS, snapshot
+from drike.gateway.feed import EditFeed
+from drike.stores.log import CLAIMS
+from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.stores import PERU, active
 from tests.fakes.tally import Tally
@@ -143,7 +144,7 @@ def test_a_store_in_use_is_reported_after_a_while(tmp_path: Path) -> None:
 def test_a_full_disk_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "edits.db")
     store.put(PERU)
-    store._file.execute("PRAGMA max_page_count = 8")
+    store.database._connection.execute("PRAGMA max_page_count = 8")
     with pytest.raises(
         StoreError, match=r"cannot be written \(database or disk is full\): make room"
     ):
@@ -153,14 +154,14 @@ def test_a_full_disk_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> No
             )
         )
     assert active(store) == {"Oslo"}
-    store._file.execute("PRAGMA max_page_count = 1000")
+    store.database._connection.execute("PRAGMA max_page_count = 1000")
     store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
 
 
 def test_a_store_that_could_not_be_written_is_opened_anew(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         store.put(PERU)
-        store._file.execute(
+        store.database._connection.execute(
             "PRAGMA query_only = ON"
         )  # fails as a file system does that is read-only
         with pytest.raises(UnavailableError, match="check the path and its permissions"):
@@ -173,8 +174,8 @@ def test_the_store_never_uses_a_write_ahead_log(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "edits.db").put(PERU)
     prepare(tmp_path / "edits.db", "PRAGMA journal_mode = WAL")
     store = SqliteStore(tmp_path / "edits.db")
-    assert store._file.execute("PRAGMA journal_mode").fetchone() == ("delete",)
-    assert store._file.execute("PRAGMA synchronous").fetchone() == (3,)
+    assert store.database._connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert store.database._connection.execute("PRAGMA synchronous").fetchone() == (3,)
 
 
 def test_the_store_needs_no_torch() -> None:
@@ -282,7 +283,10 @@ def test_claims_that_were_lost_are_made_again_from_the_log(tmp_path: Path, state
         store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
     store.put(EditRecord("Mali", "The river of Mali is", "Niger"))
     assert (
-        store._file.execute("SELECT * FROM claims WHERE edit < 4 ORDER BY key").fetchall() == before
+        store.database._connection.execute(
+            "SELECT * FROM claims WHERE edit < 4 ORDER BY key"
+        ).fetchall()
+        == before
     )
     store.close()
 

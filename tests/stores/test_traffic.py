@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from drike.edits.record import StoreError
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.stores.sqlite import SqliteStore
-from drike.stores.traffic import MODELS, OTHER, Counted, add, counts_since
+from drike.stores.traffic import MODELS, OTHER, Counted, TrafficCounts
 from tests.fakes.stores import NOON, PERU, Opener
 
 DAY = NOON.date()
@@ -29,13 +29,17 @@ def counted(what: str = "new", day: str = "2026-11-22", edit: int = 1, model: st
 def test_numbers_add_up_and_outlive_their_store(opener: Opener, tmp_path: Path) -> None:
     path = tmp_path / "edits.db"
     with closing(opener(path)) as store:
-        assert counts_since(store, DAY) == {}
+        assert TrafficCounts(store.database).since(DAY) == {}
         store.put(PERU)
-        add(store, Counter({counted(): 2, counted("old"): 1}))
-        add(store, Counter({counted(): 3, counted(edit=2): 2**40}))
+        TrafficCounts(store.database).add(Counter({counted(): 2, counted("old"): 1}))
+        TrafficCounts(store.database).add(Counter({counted(): 3, counted(edit=2): 2**40}))
     with closing(opener(path)) as store:
-        assert counts_since(store, DAY) == {counted(): 5, counted("old"): 1, counted(edit=2): 2**40}
-        assert counts_since(store, date(2026, 11, 23)) == {}
+        assert TrafficCounts(store.database).since(DAY) == {
+            counted(): 5,
+            counted("old"): 1,
+            counted(edit=2): 2**40,
+        }
+        assert TrafficCounts(store.database).since(date(2026, 11, 23)) == {}
         assert (
             store.put(PERU.__class__("Chad", "The capital of Chad is", "Rome"))[0].id == 2
         )  # the log is as it was
@@ -43,41 +47,49 @@ def test_numbers_add_up_and_outlive_their_store(opener: Opener, tmp_path: Path) 
 
 def test_many_rows_are_added_at_once(store: EditStore) -> None:
     many = Counter({counted(edit=edit): edit for edit in range(1, 2_001)})
-    add(store, many)
-    assert counts_since(store, DAY) == many
+    TrafficCounts(store.database).add(many)
+    assert TrafficCounts(store.database).since(DAY) == many
 
 
 def test_a_day_tells_so_many_models_apart_and_no_more(store: EditStore) -> None:
     for begin in (0, 40):  # of two gateways
-        add(store, Counter({counted(model=f"m{i:02}"): 1 for i in range(begin, begin + 40)}))
-    add(store, Counter({counted(model="m00"): 1, counted(day="2026-11-23", model="late"): 1}))
-    by_model = {key.model: number for key, number in counts_since(store, DAY).items()}
+        TrafficCounts(store.database).add(
+            Counter({counted(model=f"m{i:02}"): 1 for i in range(begin, begin + 40)})
+        )
+    TrafficCounts(store.database).add(
+        Counter({counted(model="m00"): 1, counted(day="2026-11-23", model="late"): 1})
+    )
+    by_model = {
+        key.model: number for key, number in TrafficCounts(store.database).since(DAY).items()
+    }
     assert len(by_model) == MODELS + 2 and by_model[OTHER] == 80 - MODELS
     assert by_model["m00"] == 2 and by_model["late"] == 1
 
 
 def test_old_counts_are_dropped(store: EditStore) -> None:
-    add(store, Counter({counted(day="2025-01-01"): 1}))
-    add(store, Counter({counted(day="2026-11-22"): 1}))
-    assert set(counts_since(store, date(2020, 1, 1))) == {counted()}
+    TrafficCounts(store.database).add(Counter({counted(day="2025-01-01"): 1}))
+    TrafficCounts(store.database).add(Counter({counted(day="2026-11-22"): 1}))
+    assert set(TrafficCounts(store.database).since(date(2020, 1, 1))) == {counted()}
 
 
 def test_what_fails_in_the_middle_adds_nothing(store: EditStore) -> None:
-    add(store, Counter({counted(): 1}))
+    TrafficCounts(store.database).add(Counter({counted(): 1}))
     broken = {counted(edit=1_000_000)._replace(what=None): 1}  # in the second statement
     with pytest.raises(StoreError):
-        add(store, Counter({counted(edit=edit): 1 for edit in range(1, 700)} | broken))
-    assert counts_since(store, DAY) == {counted(): 1}
+        TrafficCounts(store.database).add(
+            Counter({counted(edit=edit): 1 for edit in range(1, 700)} | broken)
+        )
+    assert TrafficCounts(store.database).since(DAY) == {counted(): 1}
 
 
 ADDING = """
 import sys
 from collections import Counter
-from drike.stores.traffic import Counted, add
 from drike.stores.opening import open_store
+from drike.stores.traffic import Counted, TrafficCounts
 store = open_store(sys.argv[1])
 for i in range(int(sys.argv[2])):
-    add(store, Counter({Counted("2026-11-22", 1, 1, "m", "on", "new"): 1}))
+    TrafficCounts(store.database).add(Counter({Counted("2026-11-22", 1, 1, "m", "on", "new"): 1}))
     print(i + 1, flush=True)
 """
 
@@ -95,6 +107,6 @@ def test_two_processes_lose_nothing_and_a_killed_one_only_what_it_had_not_added(
     os.kill(killed.pid, signal.SIGKILL)
     rest = killed.stdout.read().splitlines()
     assert [process.wait(60) for process in whole] == [0, 0]
-    [number] = counts_since(SqliteStore(Path(path)), DAY).values()
+    [number] = TrafficCounts(SqliteStore(Path(path)).database).since(DAY).values()
     least = 80 + int([*acknowledged, *rest][-1])
     assert least <= number <= least + 1  # one may have been added and not been acknowledged

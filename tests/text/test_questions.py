@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
-from drike.text.questions import MOST_PARTS, read
+from drike.text.questions import MOST_PARTS, parts_of
 from tests.fakes.indexes import GATE, PERU, indexed, stored
 from tests.fakes.tally import Tally
 from tests.gates.test_long_texts import bounded, repeated
@@ -258,15 +258,15 @@ def marked(text: str) -> tuple[str, list[str]]:
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_of_a_plain_question_or_statement_everything_is_asked(text: str) -> None:
-    asked = read(text)
-    assert asked.parts == ((0, len(text)),)
+    asked = parts_of(text)
+    assert asked.questions == ((0, len(text)),)
     assert not asked.material or '"' in text  # as a title in quotation marks may be
 
 
 def as_marked(text: str) -> bool:
     """Whether a text is read as its marks say, but for spaces."""
     plain, wanted = marked(text)
-    return [plain[start:stop].strip() for start, stop in read(plain).parts] == [
+    return [plain[start:stop].strip() for start, stop in parts_of(plain).questions] == [
         part.strip() for part in wanted
     ]
 
@@ -316,7 +316,7 @@ def test_most_texts_that_the_rules_were_not_made_with_are_read_rightly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     right = {
-        "plain": [read(text).parts == ((0, len(text)),) for text in asked_texts.PLAIN],
+        "plain": [parts_of(text).questions == ((0, len(text)),) for text in asked_texts.PLAIN],
         "parts": [as_marked(text) for text in asked_texts.PARTS],
         "nothing": [not subjects(text) for text in asked_texts.NOTHING],
         "named": [subjects(text) == [subject] for text, subject in asked_texts.NAMED],
@@ -337,8 +337,8 @@ LONG = st.lists(st.sampled_from([*PLAIN, *NOTHING, *MARKS]), max_size=12).map(" 
 @settings(max_examples=200, deadline=None)
 @given(st.one_of(LONG, st.text(max_size=200)))
 def test_parts_and_material_are_in_order_within_the_text_and_do_not_overlap(text: str) -> None:
-    asked = read(text)
-    assert len(asked.parts) <= MOST_PARTS and asked == read(text)
+    asked = parts_of(text)
+    assert len(asked.questions) <= MOST_PARTS and asked == parts_of(text)
     for spans in asked:
         places = [place for span in spans for place in span]
         assert places == sorted(places) and all(0 <= place <= len(text) for place in places)
@@ -376,7 +376,7 @@ REPEATED = [
 def test_a_megabyte_is_read_in_a_fraction_of_what_its_names_take(begun: str, tally: Tally) -> None:
     tally("texts of 1 MB made to be slow", len(REPEATED))
     for piece in REPEATED:
-        [took], of_names = bounded(begun + repeated(piece), read)
+        [took], of_names = bounded(begun + repeated(piece), parts_of)
         assert took < 0.4 * of_names, piece
 
 
@@ -414,5 +414,5 @@ def test_a_megabyte_is_read_in_a_fraction_of_what_its_names_take(begun: str, tal
 def test_what_is_to_be_filled_in_is_asked_and_what_a_question_leaves_out_stands_before_it(
     text: str, parts: list[str]
 ) -> None:
-    said = [text[start:stop].strip() for start, stop in read(text).parts]
+    said = [text[start:stop].strip() for start, stop in parts_of(text).questions]
     assert said[: len(parts)] == parts

@@ -13,10 +13,11 @@ from benchmarks.lib.draws import sampled
 from drike.edits.edit import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.prompts import demonstration_block
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget, Flip, Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, Flip, Fraction, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.training.algorithm1 import Choose, Episode, loss_of, rewrite_reward, top, train
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import candidates_of, rollout

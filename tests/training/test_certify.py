@@ -13,8 +13,8 @@ from safetensors.torch import load as unpacked
 from drike.edits.edit import EditCase
 from drike.errors import GuaranteeError, UsageError
 from drike.research.datasets import Dataset
+from drike.research.editors.budgets import Threshold
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Threshold
 from drike.research.evaluation.evaluate import CaseAnswers
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.research.runs import checkpoint

@@ -11,9 +11,11 @@ from benchmarks.lib.credit import every_probe, mean_of_aspects
 from benchmarks.lib.draws import stopped_at_flip
 from drike.edits.edit import Aspect, EditCase
 from drike.prompts import PromptStyle
-from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor, TokenLimit
+from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, Similarity, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.training.algorithm1 import Reward, rewrite_reward, train
 from tests.fakes.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of

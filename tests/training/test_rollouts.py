@@ -12,9 +12,10 @@ import torch
 from benchmarks.lib.credit import every_probe
 from benchmarks.lib.draws import renormalised, sampled
 from drike.prompts import PromptStyle
-from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Fraction, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.training.algorithm1 import loss_of, rewrite_reward, top, train
 from tests.fakes.retaining import CASE, ENCODER, POOL
 from tests.fakes.scripted import ScriptedModel

@@ -13,7 +13,7 @@ import torch
 from drike.edits.edit import ASPECTS_OF_S, Aspect
 from drike.errors import RunError, UsageError
 from drike.research.datasets import load
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.selectors import RoleCounts
 from drike.research.evaluation.evaluate import answers_under, evaluate
 from drike.research.evaluation.metrics import summarise

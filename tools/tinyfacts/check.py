@@ -171,7 +171,7 @@ def _by_choice(trials: Sequence[_Trial]) -> Iterator[Measure]:
         return any(len({getattr(r, name) for r in rates}) > 1 for name in ("esr", "pc"))
 
     share = fmean(mixed(t.subsets) for t in trials)
-    # The reader reaches .25 and .10; six trained models reached .17 to .20 and .04 to .05 (docs/log.md).
+    # The reader reaches .25 and .10; six trained models reached .17 to .20 and .04 to .05 (benchmarks/notes/log.md).
     yield Measure("random 3 retains: edits mixed on rewrite or paraphrase", share, 0.15, None)
     for name, low in (("esr", None), ("pc", 0.03), ("rr", None)):
         gain = fmean(

@@ -28,7 +28,7 @@ from drike.models.reader import (
     Observer,
     firmness_of,
 )
-from drike.research.editors.catalog import EditCoT
+from drike.research.editors.editcot import EditCoT
 from drike.tinyfacts import EDITABLE
 from tools.tinyfacts.neighbours import load_neighbours
 from tools.tinyfacts.tokens import Wordings

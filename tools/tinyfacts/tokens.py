@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from drike.edits.edit import Edit
-from drike.research.editors.catalog import EditCoT
+from drike.research.editors.editcot import EditCoT
 from drike.tinyfacts import TEMPLATES, Fact
 from tools.tinyfacts.world import Templates
 

@@ -1,6 +1,7 @@
 """LangChain: `create_agent(model, tools, middleware=[EditsMiddleware(drike.Corrections("edits.db"))])`.
 
-Edits are stated in what the model is given; an agent's state keeps its messages as they were written.
+Edits are stated in what the model is given; an agent's state keeps its messages as they were
+written.
 """
 
 import asyncio

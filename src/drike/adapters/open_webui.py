@@ -1,11 +1,12 @@
 """
-Open WebUI: paste this file as a function (Admin Panel, Functions), set its valve `store`, and switch it on.
+Open WebUI: paste this file as a function (Admin Panel, Functions), and set its valve `store`.
 
 title: drike
 description: States the edits of a store in the chats that concern them
 version: 0.1
 
-Edits are stated in what the model is given; stored chats stay as they were written. Open WebUI's Python needs drike.
+Edits are stated in what the model is given; stored chats stay as they were written. Open WebUI's
+Python needs drike.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """OpenAI's Agents SDK: `Runner.run(agent, question, run_config=RunConfig(call_model_input_filter=stating(edits)))`.
 
-Here `edits = drike.Corrections("edits.db")`. Results and sessions keep their items as they were written.
+Here `edits = drike.Corrections("edits.db")`. Results and sessions keep their items as they were
+written.
 """
 
 import asyncio

@@ -23,6 +23,7 @@ from drike.models.served import (
     ApiOptions,
     estimated_tokens,
     is_served,
+    longest_answer,
     parse_address,
 )
 from drike.prompts import YES_OR_NO, chat_messages
@@ -87,11 +88,6 @@ class CountingModel(CustomModel):
         return [Score((-1.0,), False, -1.0) for _ in requests]
 
 
-def longest_answer(max_tokens: int = ANSWER_TOKENS) -> str:
-    """An answer as long as so many tokens are estimated to be."""
-    return ("word " * max_tokens)[: CHARACTERS_PER_TOKEN * max_tokens]
-
-
 def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:
     """Count the calls for the model's own answers to questions without one; they are assumed to have full length."""
     asked = (
@@ -103,7 +99,7 @@ def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rul
         for case, of_case in zip(cases, asked, strict=True)
     ]
     return with_baseline_answers(
-        usable, dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
+        usable, dict.fromkeys(baseline_answers(model, cases, rule), longest_answer(ANSWER_TOKENS))
     )
 
 

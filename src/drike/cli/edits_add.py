@@ -32,8 +32,8 @@ from drike.edits import record as records
 from drike.edits.record import EditRecord, EditVersion, Status
 from drike.errors import UsageError
 from drike.models import ApiOptions, LanguageModel
-from drike.stores import log as stores
 from drike.stores import moves
+from drike.stores.edit_store import EditStore, required_approvals, versions_of
 from drike.support.table import counted
 
 _NewStatus = Literal["active", "shadow", "proposed", "draft"]
@@ -114,12 +114,12 @@ def _questions(log: Path | None) -> Sequence[str]:
         from drike.gates.edit_names import common_questions
 
         return common_questions()
-    from drike.gateway.requests import read_questions
+    from drike.gateway.logs import read_questions
 
     return [question.said for question in read_questions(log)]
 
 
-def _put(store: stores.EditStore, record: EditRecord, *, supersede: bool) -> EditVersion:
+def _put(store: EditStore, record: EditRecord, *, supersede: bool) -> EditVersion:
     """Store an edit, and say what became of it; return its version."""
     entering = moves.entering(store, record, decides=True)
     changes = store.put(entering, supersede=supersede)
@@ -127,7 +127,7 @@ def _put(store: stores.EditStore, record: EditRecord, *, supersede: bool) -> Edi
         say(f"{store.name} is a new store of edits")
     print_changes(changes)
     if entering.status is not record.status:
-        approvals = counted(stores.required_approvals(store), "approval")
+        approvals = counted(required_approvals(store), "approval")
         say(f"It is proposed, as this store requires {approvals} (drike edits approve)")
     return changes[-1]
 
@@ -177,7 +177,7 @@ def reword(
     writer = open_writer(model, api, ask=not yes)
     with store_at(store) as opened:
         if edits:
-            chosen = [stores.versions(opened, edit_id)[-1] for edit_id in edits]
+            chosen = [versions_of(opened, edit_id)[-1] for edit_id in edits]
         else:
             chosen = [edit for edit in in_force(opened) if not edit.record.paraphrases]
         print_changes(reworded(opened, chosen, propose, writer, ask=not yes))
@@ -199,7 +199,7 @@ def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> Languag
 
 
 def reworded(
-    store: stores.EditStore,
+    store: EditStore,
     edits: Sequence[EditVersion],
     count: int,
     writer: LanguageModel,

@@ -15,10 +15,11 @@ from drike.cli.stored_edits import AMBIGUOUS, author, print_changes, store_at
 from drike.edits import record as records
 from drike.edits.record import MissingStoreError, StoreError
 from drike.errors import UsageError
-from drike.stores import log as stores
 from drike.stores import portable
+from drike.stores.edit_store import required_approvals
 from drike.stores.finding import Search, find
 from drike.stores.portable import Imported, ReadRow, edits_of, import_edits, scan, write_refused
+from drike.stores.snapshots import snapshot
 from drike.support.files import write_text
 from drike.support.table import counted
 
@@ -55,11 +56,13 @@ def import_(
     whole = portable.whole_store(source)
     if whole and not dry_run and _restored(whole, source, store):
         return
+    from drike.research.datasets.published_edits import PublishedForms
+
     if whole is None:
         read, encoding = scan(source)
         if encoding != "utf-8":
             note(f"{source} is read as {encoding}")
-        rows = edits_of(read, _names_by_column(columns))
+        rows = edits_of(read, _names_by_column(columns), PublishedForms())
     else:
         read = []
         rows = whole.edits(str(source))
@@ -80,7 +83,7 @@ def import_(
 def _restored(whole: portable.WholeStore, source: Path, store: str) -> bool:
     """Restore a store that was exported with its history, if this one is empty, and say so."""
     with store_at(store, create=True) as opened:
-        if stores.snapshot(opened).revision or stores.required_approvals(opened):
+        if snapshot(opened).revision or required_approvals(opened):
             return False
         portable.restore(opened, whole)
         changes = counted(whole.changes, "change")
@@ -152,16 +155,16 @@ def export(
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} does not end in .jsonl: give the file of JSON lines such a name")
     with store_at(store) as opened:
-        snapshot = stores.snapshot(opened)
+        current = snapshot(opened)
         if everything:
             lines = list(portable.lines_of(opened))
         else:
-            edits = reversed(find(snapshot, Search()))
+            edits = reversed(find(current, Search()))
             lines = [records.to_json(version.record) for version in edits]
     write_text(out, "".join(f"{line}\n" for line in lines))
     if everything:
-        edits_there = counted(len(snapshot.edits), "edit")
-        changes = counted(snapshot.revision, "change")
+        edits_there = counted(len(current.edits), "edit")
+        changes = counted(current.revision, "change")
         say(f"{out}: {edits_there} and {changes} exported, without the inbox")
     else:
         say(f"{out}: {len(lines):,} exported")

@@ -17,10 +17,11 @@ from drike.cli.options import FILE, GateOptions, PriceIn, Store
 from drike.cli.stored_edits import days_in, store_at
 from drike.edits.record import StoreError
 from drike.errors import DataError
-from drike.gateway import traffic as live
+from drike.gateway import health as live
+from drike.gateway.proving import replay as replays
 from drike.stores import moves
-from drike.stores.log import Snapshot, snapshot
-from drike.stores.traffic import Counts, counts_since
+from drike.stores.snapshots import Snapshot, snapshot
+from drike.stores.traffic import Counts, TrafficCounts
 from drike.support.files import write_text
 from drike.support.rows import shown
 from drike.support.table import Cell, Number, Table, as_html, counted
@@ -103,7 +104,7 @@ def _read(store: str, days: int) -> tuple[Snapshot, Counts]:
     """A store's edits, and what was counted in the last days."""
     first = datetime.now(UTC).date() - timedelta(days=days - 1)
     with store_at(store) as opened:
-        return snapshot(opened), counts_since(opened, first)
+        return snapshot(opened), TrafficCounts(opened.database).since(first)
 
 
 def _table(title: str, edits: Sequence[live.EditHealth], *, shadow: bool = False) -> Table:
@@ -157,15 +158,19 @@ def replay(
     show: Annotated[int, option("--show", "N", OUTPUT, "Most rows of a table", min=1)] = 20,
 ) -> None:
     """Show which requests of a log would get an edit."""
-    from drike.conversations.rendering import AsBlock  # these take long to import
-    from drike.gateway.tenants import EditFeed
+    from drike.conversations.following import Follower  # these take long to import
+    from drike.conversations.rendering import AsBlock
+    from drike.live.live_edits import LiveEdits
     from drike.live.store_gate import encoder_of, open_gate
 
     with store_at(store) as opened:
         gate = open_gate(opened, gating.gate, gating.gate_threshold)
-        feed = EditFeed(opened, gate, encoder=partial(encoder_of, relations=gating.relations))
+        encoder_of_gate = partial(encoder_of, relations=gating.relations)
+        edits = LiveEdits(opened, gate, encoder_of_gate=encoder_of_gate, shadow=True)
+        index = edits.refresh().view.index
+        follower = Follower(lambda query: gate.decide(query, index), index, AsBlock())
         with log.open("rb") as lines:
-            result = live.replay(lines, feed.follower(AsBlock()))
+            result = replays.replay(lines, follower)
     if not result.requests:
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     say_lines(f"Left out: {count:,} lines with {reason}" for reason, count in result.unread.items())
@@ -176,11 +181,11 @@ def replay(
     _draw_replayed("Near misses", result.misses, show)
 
 
-def _draw_replayed(title: str, queries: Sequence[live.ReplayedQuery], most: int) -> None:
+def _draw_replayed(title: str, queries: Sequence[replays.ReplayedQuery], most: int) -> None:
     if not queries:
         return
 
-    def row(query: live.ReplayedQuery) -> tuple[str, ...]:
+    def row(query: replays.ReplayedQuery) -> tuple[str, ...]:
         candidate = query.candidate
         fact = shown(candidate.edit.record.edit.fact)
         return (

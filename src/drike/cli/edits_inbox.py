@@ -10,11 +10,11 @@ from drike.cli.options import FILE, ModelOptions, Reason, Store
 from drike.cli.stored_edits import author, in_force, print_changes, store_at
 from drike.errors import UsageError
 from drike.gates.index import EditIndex
-from drike.live import drafts as drafting
+from drike.live import drafts
 from drike.models import ApiOptions
-from drike.stores import inbox as reports
-from drike.stores.inbox import Report, ReportState
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
+from drike.stores.inbox import Inbox, Report, ReportState
+from drike.stores.report_files import read_reports
 from drike.support.rows import shown
 from drike.support.table import counted
 
@@ -84,13 +84,13 @@ def inbox(
         if import_:
             _import(opened, import_)
         elif report:
-            _show(reports.report(opened, report))
+            _show(Inbox(opened.database).report(report))
         elif close:
             _close(opened, close, reason)
         elif wrong:
             _open_samples(opened, wrong)
         elif forget:
-            say(f"{counted(reports.forget_samples(opened), 'sample')} deleted")
+            say(f"{counted(Inbox(opened.database).forget_samples(), 'sample')} deleted")
         elif draft:
             _draft(opened, draft, model)
         elif samples:
@@ -100,9 +100,10 @@ def inbox(
 
 
 def _import(store: EditStore, file: Path) -> None:
-    read, refused = reports.read_reports(file, reports.reports(store, None))
+    inbox = Inbox(store.database)
+    read, refused = read_reports(file, inbox.reports(None))
     say_lines(f"Left out: {problem}" for problem in refused)
-    added = reports.add(store, read, author()) if read else ()
+    added = inbox.add(read, author()) if read else ()
     say(f"{file}: {counted(len(added), 'report')} added, {len(refused):,} left out")
 
 
@@ -115,14 +116,14 @@ def _show(report: Report) -> None:
 def _close(store: EditStore, numbers: Sequence[int], reason: str | None) -> None:
     with store.transaction():
         for number in numbers:
-            reports.close(store, number, author=author(), reason=reason)
+            Inbox(store.database).close(number, author=author(), reason=reason)
     say(f"{counted(len(numbers), 'report')} closed")
 
 
 def _open_samples(store: EditStore, numbers: Sequence[int]) -> None:
     with store.transaction():
         for number in numbers:
-            reports.mark_wrong(store, number, author())
+            Inbox(store.database).mark_wrong(number, author())
     say(f"{counted(len(numbers), 'report')} opened")
 
 
@@ -133,7 +134,7 @@ def _draft(store: EditStore, numbers: Sequence[int], model: str | None) -> None:
 
         reader = open_writer(ModelOptions(model), ApiOptions(), ask=False)
     index = EditIndex.of(in_force(store))
-    changes = drafting.draft(store, numbers, index, author=author(), model=reader)
+    changes = drafts.draft(store, numbers, index, author=author(), model=reader)
     print_changes(changes)
     edit_id = changes[-1].id
     say(f"Prove it (drike edits verify {edit_id}), then propose it (drike edits propose {edit_id})")
@@ -141,16 +142,16 @@ def _draft(store: EditStore, numbers: Sequence[int], model: str | None) -> None:
 
 def _list(store: EditStore, state: ReportState | None) -> None:
     """List reports with a state, or all that are no samples, in groups about the same edit."""
-    found = reports.reports(store, state)
-    listed = found[: drafting.MOST_SHOWN]
-    for group in drafting.grouped(listed, EditIndex.of(in_force(store))):
+    found = Inbox(store.database).reports(state)
+    listed = found[: drafts.MOST_SHOWN]
+    for group in drafts.grouped(listed, EditIndex.of(in_force(store))):
         if group.edit:
             say(f"About edit {group.edit.id}: {group.edit.record.fact}")
         else:
             say("About no edit in force")
         say_lines(f"  {_line_of(report)}" for report in group.reports)
     if len(found) > len(listed):
-        note(f"the first {drafting.MOST_SHOWN} are listed: close some to see the others")
+        note(f"the first {drafts.MOST_SHOWN} are listed: close some to see the others")
     kind = "sample" if state is ReportState.SAMPLE else "report"
     say(f"{store.name}: {counted(len(found), kind)}")
 

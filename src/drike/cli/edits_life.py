@@ -8,8 +8,13 @@ from drike.cli.options import FILE, EditId, EditIds, IfVersion, Reason, Store, S
 from drike.cli.stored_edits import EditFields, author, parse_fact, print_changes, store_at
 from drike.edits.record import LISTS, EditRecord, EditVersion, Status, StoreError
 from drike.errors import UsageError
-from drike.stores import log as stores
 from drike.stores import moves
+from drike.stores.edit_store import (
+    APPROVALS_SET,
+    require_approvals,
+    required_approvals,
+    versions_of,
+)
 from drike.support.table import counted
 
 _UsedStatus = Literal["active", "shadow"]
@@ -54,7 +59,7 @@ def approve(
         )
         print_changes(changes)
         if changes[-1].record.status is Status.PROPOSED:
-            say(f"It needs {stores.required_approvals(opened)} approvals, and waits for more")
+            say(f"It needs {required_approvals(opened)} approvals, and waits for more")
 
 
 @command()
@@ -108,7 +113,7 @@ def change(
             "nothing is to be changed: give a field, such as --fact, --alias or --owner"
         )
     with store_at(store, watched=True) as opened, opened.transaction():
-        record = moves.changeable(stores.versions(opened, edit))
+        record = moves.changeable(versions_of(opened, edit))
         lists = _changed_lists(record, changes, dropped)
         missing = dropped - {text for name in LISTS for text in _texts(record, changes, name)}
         if missing:
@@ -169,7 +174,7 @@ def retire(edits: EditIds, *, store: Store = FILE, reason: Reason = None) -> Non
     changes: list[EditVersion] = []
     with store_at(store) as opened, opened.transaction():
         for edit in edits:
-            changes += stores.retire(opened, edit, author=author(), reason=reason)
+            changes += moves.retire(opened, edit, author=author(), reason=reason)
     print_changes(changes)
 
 
@@ -187,7 +192,7 @@ def rollback(
 ) -> None:
     """Go back to an earlier version of an edit."""
     with store_at(store, watched=True) as opened:
-        changes = stores.rollback(
+        changes = moves.rollback(
             opened, edit, version, author=author(), reason=reason, supersede=supersede
         )
         print_changes(changes)
@@ -205,8 +210,8 @@ def approvals(
     """Show how many people must approve an edit, or set it."""
     with store_at(store, create=number is not None) as opened:
         if number is not None:
-            stores.require_approvals(opened, number, author())
-        needed = stores.required_approvals(opened)
-        history = opened.history(stores.APPROVALS_SET)
+            require_approvals(opened, number, author())
+        needed = required_approvals(opened)
+        history = opened.settings.history(APPROVALS_SET)
     say(f"{counted(needed, 'approval')} needed" if needed else "No approval is needed")
     say_lines(f"  {each['at']} {each['author'] or 'someone'}: {each['needed']}" for each in history)

@@ -11,8 +11,9 @@ from drike.cli.console import say, say_lines
 from drike.cli.options import FILE, LARGEST, Store
 from drike.cli.stored_edits import print_changes, store_at
 from drike.edits.record import EditVersion, Status, StoreError, moment, to_values
-from drike.stores import log as stores
+from drike.stores.edit_store import versions_of
 from drike.stores.finding import ALL, EditDifference, Search, difference, find
+from drike.stores.snapshots import decided_version, snapshot, snapshot_at
 from drike.support.table import counted
 
 _json = partial(json.dumps, ensure_ascii=False)
@@ -39,19 +40,19 @@ def list_(
 ) -> None:
     """List the edits."""
     with store_at(store) as opened:
-        snapshot = stores.snapshot(opened)
+        current = snapshot(opened)
         name = opened.name
     statuses = status or (ALL if retired else None)
-    found = find(snapshot, Search(search or "", statuses, owner, subject))
+    found = find(current, Search(search or "", statuses, owner, subject))
     edits = sorted(found[:limit], key=lambda edit: edit.id)
     if as_json:
         say_lines(map(_as_json, edits))
         return
     print_changes(edits)
     of_all = f" of {len(found):,}" if len(edits) < len(found) else ""
-    say(f"{name}: {counted(len(edits), 'edit')}{of_all}, {counted(snapshot.revision, 'change')}")
-    if snapshot.proposals and status is None:
-        proposals = counted(len(snapshot.proposals), "proposal")
+    say(f"{name}: {counted(len(edits), 'edit')}{of_all}, {counted(current.revision, 'change')}")
+    if current.proposals and status is None:
+        proposals = counted(len(current.proposals), "proposal")
         say(f"{proposals} to approve or reject: drike edits list --status proposed")
 
 
@@ -79,10 +80,10 @@ def show(
             print_changes(opened.changes())
             return
         if edit is None:
-            print_changes(stores.snapshot_at(opened, time).in_force(time))
+            print_changes(snapshot_at(opened, time).in_force(time))
             return
-        versions = stores.versions(opened, edit)
-        edits_in_force = stores.snapshot_at(opened, time).in_force(time)
+        versions = versions_of(opened, edit)
+        edits_in_force = snapshot_at(opened, time).in_force(time)
 
     if at is not None:
         versions = [version for version in versions if moment(version.created_at) <= time]
@@ -90,7 +91,7 @@ def show(
             raise StoreError(f"there was no edit {edit} at {at}: give a later time")
         was = "was" if any(version.id == edit for version in edits_in_force) else "was not"
         say(f"edit {edit} {was} in force at {at}")
-    latest = versions[-1] if at is None else stores.decided_version(versions)
+    latest = versions[-1] if at is None else decided_version(versions)
     _show_fields(latest)
     _show_names(latest, edits_in_force)
     print_changes(versions)
@@ -122,8 +123,8 @@ def diff(
     times = [datetime.now(UTC) if time == "now" else moment(time) for time in (begin, end)]
     first, last = sorted(times)
     with store_at(store) as opened:
-        before = stores.snapshot_at(opened, first)
-        after = stores.snapshot_at(opened, last)
+        before = snapshot_at(opened, first)
+        after = snapshot_at(opened, last)
     differences = difference(before, after)
     for changed in differences:
         _show_difference(changed)

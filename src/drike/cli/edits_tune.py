@@ -25,7 +25,7 @@ from drike.gateway.proving import tuning
 from drike.gateway.proving.tuning import Kind, TuningQuestion
 from drike.research.editors.placements import placements
 from drike.research.runs.run import Settings, TrainedRun
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.support.table import Cell, Number, Table
 
 _UNSURE = 0.3  # in S: by more than this another placement may be better

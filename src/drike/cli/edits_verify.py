@@ -39,18 +39,20 @@ from drike.live.store_gate import needs_recalibration
 from drike.models import EMBEDDED, READER
 from drike.models.served import ApiOptions, Meter, is_served, key_in, parse_address
 from drike.models.served.cache import AnswerCache
-from drike.stores import log as stores
-from drike.stores import verifications
+from drike.models.served.quirks import for_newer_models
+from drike.stores.edit_store import EditStore, versions_of
+from drike.stores.verifications import Verification, Verifications
+from drike.stores.verifications import compare_runs as changes_between
 from drike.support.files import write_text
 from drike.support.table import counted
 
 if TYPE_CHECKING:  # these take long to import, and neither help nor --compare needs them
-    from drike.gateway.http import upstream as upstreams
+    from drike.gateway import calls
     from drike.gateway.proving.chats import Client, Settings
     from drike.gateway.proving.verification import DeployedPath, EditOutcome, EditQuestion
     from drike.gateway.start import Deployed
 
-    Around = Callable[[upstreams.Upstream], upstreams.Upstream]
+    Around = Callable[[calls.Upstream], calls.Upstream]
 
 _KEY = "DRIKE_KEY"  # the variable with a key of the gateway
 _DEADLINE_MS = 5000.0  # to decide, where nobody waits
@@ -263,7 +265,7 @@ class VerificationPlan:
     edits: ChosenEdits
 
 
-def _chosen(store: stores.EditStore, ids: Sequence[int] | None) -> ChosenEdits:
+def _chosen(store: EditStore, ids: Sequence[int] | None) -> ChosenEdits:
     """The edits with these numbers, by default all in force. Raises StoreError.
 
     Drafts and proposals are as they would be in force.
@@ -271,7 +273,7 @@ def _chosen(store: stores.EditStore, ids: Sequence[int] | None) -> ChosenEdits:
     by_id = {version.id: version for version in in_force(store)}
     tried: list[EditVersion] = []
     for edit_id in dict.fromkeys(ids or ()):
-        latest = stores.versions(store, edit_id)[-1]
+        latest = versions_of(store, edit_id)[-1]
         status = latest.record.status
         if status in (Status.DRAFT, Status.PROPOSED):
             by_id[edit_id] = replace(latest, record=replace(latest.record, status=Status.ACTIVE))
@@ -306,29 +308,31 @@ def _headers(texts: Iterable[str]) -> dict[str, str]:
 
 def _keep(
     outcomes: Sequence[EditOutcome],
-    verification: verifications.Verification,
-    store: stores.EditStore,
+    verification: Verification,
+    store: EditStore,
     output: OutputOptions,
 ) -> None:
     """Keep a verification in the store, and write it into files; say what changed."""
-    number = verifications.save(store, verification)
+    kept = Verifications(store.database)
+    number = kept.save(verification)
     if output.json:
         write_text(output.json, as_json(number, verification, outcomes))
     if output.junit:
         write_text(output.junit, as_junit(outcomes))
     since = ""
     if number > 1:
-        before = verifications.saved(store, number - 1)
-        broken, mended = verifications.compare(before, verification)
+        before = kept.load(number - 1)
+        broken, mended = changes_between(before, verification)
         changes = f"{len(broken):,} broken, {len(mended):,} mended"
         since = f"; since {number - 1}: {changes} (drike edits verify --compare)"
     say(f"Verification {number} is kept in {store.name}{since}")
 
 
 def _carried_out(
-    plan: VerificationPlan, store: stores.EditStore
-) -> tuple[Sequence[EditOutcome], verifications.Verification]:
+    plan: VerificationPlan, store: EditStore
+) -> tuple[Sequence[EditOutcome], Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
+    from drike.cli.gateway_parts import gateway_parts
     from drike.gateway.proving.chats import DryUpstream, MeteredUpstream
     from drike.gateway.start import deployed
 
@@ -336,13 +340,13 @@ def _carried_out(
     count = token_counter(api.tokenizer, "plain")
     meter = Meter(replace(api, max_calls=None, max_cost=None) if plan.dry_run else api)
 
-    def around(upstream: upstreams.Upstream) -> upstreams.Upstream:
+    def around(upstream: calls.Upstream) -> calls.Upstream:
         inner = DryUpstream(upstream.name, count) if plan.dry_run else upstream
         return MeteredUpstream(inner, meter)
 
-    gateway = deployed(plan.options, store, around=around)
+    gateway = deployed(plan.options, store, gateway_parts(), around=around)
     if plan.edits.tried:
-        gateway = gateway._replace(feed=gateway.feed.trying(plan.edits.tried))
+        gateway = replace(gateway, feed=gateway.feed.trying(plan.edits.tried))
         note(f"{counted(len(plan.edits.tried), 'edit')} in force for this run alone")
     if needs_recalibration(gateway.feed.gate, len(gateway.feed.index.edits)):
         note(
@@ -371,19 +375,19 @@ def _carried_out(
     return outcomes, _verification(plan, model, gateway, outcomes)
 
 
-def _kept_for(plan: VerificationPlan, store: stores.EditStore) -> str:
+def _kept_for(plan: VerificationPlan, store: EditStore) -> str:
     """A name for this run, under which answers are kept.
 
     An interrupted run has no number in the store, so that the next one has its name.
     """
-    number = verifications.last_number(store) + 1
-    first = stores.versions(store, 1)[0].checksum
+    number = Verifications(store.database).last_number() + 1
+    first = versions_of(store, 1)[0].checksum
     return f"{first} {number} {sorted(plan.headers.items())}"
 
 
 def _verification(
     plan: VerificationPlan, model: str, gateway: Deployed, outcomes: Sequence[EditOutcome]
-) -> verifications.Verification:
+) -> Verification:
     """What the store keeps of a run."""
     if plan.gateway:
         gate_name, threshold, placement_name = "its own", None, "its own"
@@ -394,7 +398,7 @@ def _verification(
         gate_name = type(gate).__name__
         threshold = getattr(gate, "threshold", None)
         placement_name = f"{type(placement).__name__}, {demonstrations}"
-    return verifications.Verification(
+    return Verification(
         at=stamp(datetime.now(UTC)),
         model=model,
         gate=gate_name,
@@ -445,7 +449,7 @@ async def _ask(
 
 @asynccontextmanager
 async def _clients(
-    plan: VerificationPlan, around: Around, upstream: upstreams.Upstream, kept_for: str
+    plan: VerificationPlan, around: Around, upstream: calls.Upstream, kept_for: str
 ) -> AsyncIterator[Clients]:
     """Clients of the gateway, if one is to be asked, and of the upstream; closed at the end."""
     from drike.gateway.proving.chats import Client, GatewayUpstream
@@ -488,11 +492,8 @@ def _settings(plan: VerificationPlan) -> Sequence[Settings]:
     most = TOKENS + api.thinking_tokens
     effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
     greedy = {"temperature": 0} if plan.samples == 1 else {}
-    return [
-        {"max_tokens": most, **greedy, **effort},
-        {"max_completion_tokens": most, **effort},
-        effort,
-    ]
+    limited = {"max_tokens": most, **greedy, **effort}
+    return [limited, for_newer_models(limited), effort]
 
 
 def _sent_headers(plan: VerificationPlan, *, with_key: bool) -> list[tuple[bytes, bytes]]:

@@ -30,14 +30,16 @@ from drike.errors import UsageError
 from drike.gates.by_name import Named
 from drike.gates.confirmation import require_uncertainty
 from drike.gates.edit_names import common_questions
-from drike.gateway.requests import read_questions
+from drike.gateway.logs import read_questions
 from drike.live.store_gate import encoder_of, open_gate, usual_gate
 from drike.models import LanguageModel
 from drike.research.datasets.generated import GENERATED, with_generated
 from drike.research.edited_model import SimulatedStores
 from drike.research.editors import catalog
-from drike.research.editors.catalog import Editor, InContextEditor, ranks_retains
-from drike.research.editors.selectors import RankAndCut, Threshold
+from drike.research.editors.budgets import Threshold
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import InContextEditor, ranks_retains
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate as outcomes_of
 from drike.research.evaluation.judge import RULES, Judge, Rule, RuleName
 from drike.research.runs import evaluating

@@ -8,7 +8,8 @@ from drike.cli import runs
 from drike.cli.console import draw, note, say
 from drike.cli.training_view import show_prepared
 from drike.models import LanguageModel
-from drike.research.editors.catalog import Editor, TokenLimit
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import TokenLimit
 from drike.research.evaluation.evaluate import AnsweredCases
 from drike.research.evaluation.metrics import Outcome
 from drike.research.report import tables

@@ -12,7 +12,7 @@ from drike.encoders import MINILM
 from drike.errors import UsageError
 from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, load, template_for
 from drike.research.datasets import TINYFACTS
-from drike.research.editors.catalog import TokenLimit
+from drike.research.editors.in_context import TokenLimit
 from drike.research.runs import run as files
 from drike.research.runs.run import Settings
 

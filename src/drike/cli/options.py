@@ -171,7 +171,7 @@ Relations = Annotated[
         "--relations",
         "FILE",
         METHOD,
-        "More relations that questions may ask for, for the gate: see docs/gate.md",
+        "More relations that questions may ask for, for the gate: see docs/reference/gate.md",
     ),
 ]
 Ask = Annotated[

@@ -199,9 +199,10 @@ def serve(*, options: GatewayFlags) -> None:
     """Serve a model with edits in force."""
     if options.workers > 1:
         _serve_together(options)
+    from drike.cli.gateway_parts import gateway_parts
     from drike.gateway.start import start
 
-    started = start(options)
+    started = start(options, gateway_parts())
     say("\n".join(_introduction(started)))
     try:
         started.run()

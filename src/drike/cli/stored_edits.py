@@ -14,8 +14,9 @@ from drike.edits.edit import Edit, EditCase
 from drike.edits.record import EditVersion
 from drike.errors import UsageError
 from drike.live.alike import watch_meaning
-from drike.stores import log as stores
+from drike.stores.edit_store import EditStore
 from drike.stores.opening import open_store
+from drike.stores.snapshots import snapshot
 from drike.text.words import mentions
 
 AMBIGUOUS = (
@@ -66,9 +67,7 @@ def _asks(case: EditCase, query: str) -> bool:
     return query in {probe.query for probe in case.probes[:3]}
 
 
-def store_at(
-    store: str, *, create: bool = False, watched: bool = False
-) -> closing[stores.EditStore]:
+def store_at(store: str, *, create: bool = False, watched: bool = False) -> closing[EditStore]:
     """A store, which the block closes. watched: for edits that mean the same as others.
 
     Raises StoreError.
@@ -77,9 +76,9 @@ def store_at(
     return closing(watch_meaning(opened) if watched else opened)
 
 
-def in_force(store: stores.EditStore) -> tuple[EditVersion, ...]:
+def in_force(store: EditStore) -> tuple[EditVersion, ...]:
     """The edits in force now."""
-    return stores.snapshot(store).in_force(datetime.now(UTC))
+    return snapshot(store).in_force(datetime.now(UTC))
 
 
 def author() -> str | None:

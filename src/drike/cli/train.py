@@ -31,9 +31,9 @@ from drike.cli.training_view import watch_query_policy, watch_training
 from drike.encoders import load_encoder
 from drike.errors import GuaranteeError, UsageError
 from drike.prompts import Layout, RetainForm, demonstration_block
-from drike.research.editors.catalog import TokenLimit
+from drike.research.editors.budgets import Flip
+from drike.research.editors.in_context import TokenLimit
 from drike.research.editors.retriever import Form
-from drike.research.editors.selectors import Flip
 from drike.research.evaluation.evaluate import answers_under
 from drike.research.evaluation.judge import Judge
 from drike.research.evaluation.risk_control import Guarantee

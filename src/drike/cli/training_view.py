@@ -8,7 +8,7 @@ from drike.cli.console import console, draw, note, say
 from drike.cli.models import OpenedModel
 from drike.edits.edit import ASPECTS_OF_S
 from drike.models import LanguageModel, Usage
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee

@@ -15,8 +15,9 @@ from drike.answers.statements import Stated
 from drike.cli.console import NOTHING, draw, say
 from drike.edits.record import StoreError
 from drike.errors import UsageError
-from drike.stores import verifications
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
+from drike.stores.verifications import Change, Verification, Verifications, VerifiedQuestion
+from drike.stores.verifications import compare_runs as changes_between
 from drike.support.rows import shown
 from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
 
@@ -108,9 +109,7 @@ def _say_shares(outcomes: Sequence[EditOutcome], edits: str) -> dict[str, float]
     return {"took": took / len(concerned), "did not leak": 1 - leaked / max(1, len(others))}
 
 
-def as_json(
-    number: int, verification: verifications.Verification, outcomes: Sequence[EditOutcome]
-) -> str:
+def as_json(number: int, verification: Verification, outcomes: Sequence[EditOutcome]) -> str:
     """A verification with all that was asked and answered."""
     values = {
         "number": number,
@@ -169,21 +168,22 @@ def compare_runs(store: EditStore, numbers: Sequence[int]) -> None:
 
     Raises StoreError if something broke.
     """
-    last = verifications.last_number(store)
+    kept = Verifications(store.database)
+    last = kept.last_number()
     if len(numbers) > 1:
         raise UsageError("--compare takes the number of one run: leave the others out")
     if last < 2 and not numbers:
         raise StoreError("there are no two verifications to compare: verify once more")
     first = numbers[0] if numbers else last - 1
-    before = verifications.saved(store, first)
-    after = verifications.saved(store, last)
+    before = kept.load(first)
+    after = kept.load(last)
     for name in ("model", "gate", "threshold", "placement", "drike"):
         was = getattr(before, name)
         now = getattr(after, name)
         if was != now:
             say(f"{name}: {was} -> {now}")
 
-    broken, mended = verifications.compare(before, after)
+    broken, mended = changes_between(before, after)
     header = ("edit", "kind", "question", f"run {first}", f"run {last}")
     for title, changes in (("Broken", broken), ("Mended", mended)):
         if changes:
@@ -195,7 +195,7 @@ def compare_runs(store: EditStore, numbers: Sequence[int]) -> None:
         raise StoreError(f"{questions} no longer answered as they should be: see above")
 
 
-def _changed_row(change: verifications.Change) -> tuple[Cell, ...]:
+def _changed_row(change: Change) -> tuple[Cell, ...]:
     before, after = change
     return (
         f"{after.edit}@{after.version}",
@@ -206,5 +206,5 @@ def _changed_row(change: verifications.Change) -> tuple[Cell, ...]:
     )
 
 
-def _state_of(answer: verifications.VerifiedQuestion) -> str:
+def _state_of(answer: VerifiedQuestion) -> str:
     return f"{answer.stated}{', matched' if answer.matched else ''}"

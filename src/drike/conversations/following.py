@@ -1,7 +1,8 @@
-"""Decide on every turn of a conversation, given only the turns up to it (docs/serving.md says what each gets).
+"""Decide on every turn of a conversation, given only the turns up to it (docs/reference/gateway.md: what each gets).
 
-So an earlier turn is decided on, and written, the same in every later request: an edit stays present through any number
-of turns and tool calls, and the upstream's caches of prefixes hold. `Memory` only saves time.
+So an earlier turn is decided on, and written, the same in every later request: an edit stays
+present through any number of turns and tool calls, and the upstream's caches of prefixes hold.
+`Memory` only saves time.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.relations import asks_relation, states_old
 from drike.support.records import encodable
 from drike.text.glossary import SPACELESS, begins, held, own_name
-from drike.text.questions import read
+from drike.text.questions import parts_of
 from drike.text.words import Words, mentions, words
 
 _TOPIC, _TOPIC_LENGTH = 3, 2_000  # turns that a later one is read with, and characters of each
@@ -29,7 +30,8 @@ _STATED = 16  # edits of a conversation that are looked at when a turn has an ol
 _MOST_NAMED = 64  # edits on subjects of a system's text or a source that are looked at
 _REMEMBERED, _MOST_CHARACTERS = 20_000, 16 << 20  # turns, and of their texts what is kept
 _KEPT, _LONGEST_ID, _DAY = 10_000, 1_000, timedelta(days=1)  # conversations that an upstream keeps
-# Whether a turn leans on others, or doubts, is told by rules: they take microseconds, and can be read.
+# Whether a turn leans on others, or doubts, is told by rules: they take microseconds, and can be
+# read.
 _SHORT, _FRAGMENT = (
     60,
     3,
@@ -374,7 +376,7 @@ def leans(text: str) -> bool:
         return False
     if begins(plain, "opener"):
         return True
-    if own_name(text[: 8 * _FIRST]) is not None or not read(text).parts:
+    if own_name(text[: 8 * _FIRST]) is not None or not parts_of(text).questions:
         return False
     fragment = len(said) <= _FRAGMENT and text.rstrip().endswith(("?", "？"))  # "the population?"
     return held(plain, "pronoun") is not None or (fragment and not (_TO_MODEL | _VERBS) & set(said))

@@ -1,7 +1,7 @@
 """How edits are written into a text: as a block of facts before or behind it, or as an editor's prompt in its place.
 
-A system message would be worse: strict templates refuse a late one, a changed first message empties prefix caches, and
-facts should not have a system's authority.
+A system message would be worse: strict templates refuse a late one, a changed first message empties
+prefix caches, and facts should not have a system's authority.
 """
 
 import hmac
@@ -15,8 +15,7 @@ from typing import NamedTuple, Protocol
 
 from drike.edits.edit import Edit
 from drike.edits.record import EditVersion
-from drike.prompts import Demonstration, demonstration_block, facts_of
-from drike.research.editors.catalog import Editor
+from drike.prompts import Demonstration, Prompt, demonstration_block, facts_of
 
 _TAG = "corrected-facts"
 _EXAMPLES = "Examples that only show how such facts are used; their own facts may be made up:\n\n"
@@ -86,6 +85,13 @@ def added_tokens(added: Iterable[Around]) -> int:
     )
 
 
+class PromptEditor(Protocol):
+    """Turns edits and queries into prompts; the editors of the research bench do."""
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """One prompt per query, in order, each under all of the edits."""
+
+
 class Placement(Protocol):
     """Writes facts around a text."""
 
@@ -97,7 +103,7 @@ class Placement(Protocol):
 class AsBlock:
     """Facts, as `state` writes edits, in a block before a question or behind a source; `editor` adds demonstrations."""
 
-    editor: Editor | None = None
+    editor: PromptEditor | None = None
     state: Callable[[Sequence[Edit]], Sequence[str]] = facts_of
 
     def around(self, facts: Facts, text: str, tenant: str) -> Around:
@@ -142,7 +148,7 @@ class Restating:
 class AsPrompt:
     """The prompt of `editor`: around a question, or behind a challenge; behind a source nothing is written."""
 
-    editor: Editor
+    editor: PromptEditor
 
     def around(self, facts: Facts, text: str, tenant: str) -> Around:
         """The prompt without the text, or behind it."""

@@ -1,6 +1,7 @@
 """Turns of a conversation, read from requests of four APIs of OpenAI and Anthropic, in the forms of imitators, too.
 
-Fields that hold no text of a turn are not looked at; a form is refused only where a text of a turn could be missed.
+Fields that hold no text of a turn are not looked at; a form is refused only where a text of a turn
+could be missed.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

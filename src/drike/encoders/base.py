@@ -28,7 +28,10 @@ BULK = 64  # texts at once from which a server keeps vectors; what a user wrote 
 HASHING = "hashing"
 _LARGEST = 1 << 16  # numbers of a hashed text
 _WORD, _WORD_OR_SIGN = re.compile(r"\w+"), re.compile(r"\w+|[^\w\s]")
-_POWER, _LEAST = 1.5, 0.01  # of the weights of tokens; chosen on public data, docs/results/gate.md
+_POWER, _LEAST = (
+    1.5,
+    0.01,
+)  # of the weights of tokens; chosen on public data, benchmarks/notes/gate.md
 _ROWS = 256  # queries at once: 256 x 20,000 similarities are 40 MB
 
 

@@ -1,1 +1,1 @@
-"""Gates, which decide which edits a query concerns: `decision` has their protocol, docs/architecture.md a tour."""
+"""Gates decide which edits a query concerns: `decision` has their protocol, docs/design/architecture.md a tour."""

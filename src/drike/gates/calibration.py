@@ -333,5 +333,5 @@ def gate_of(content: str | bytes, name: str) -> Calibrated:
 
 @cache
 def default_gate() -> Calibrated:
-    """The gate that comes with drike, for stores without probes; docs/results/gate.md says how it was made."""
+    """The gate that comes with drike, for stores without probes; benchmarks/notes/gate.md says how it was made."""
     return gate_of(resources.files("drike.gates").joinpath("gate.json").read_bytes(), "gate.json")

@@ -1,4 +1,4 @@
-"""The decision which edits a query concerns, and the protocol of a gate, which is a pure function (docs/gate.md)."""
+"""The decision which edits a query concerns, and the protocol of a gate, a pure function (docs/reference/gate.md)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from drike.gates.names import SHARING, Mention, NameIndex, objects_in
 from drike.gates.overlay import OverlayDict, TextVectors, regrouped
 from drike.gates.relations import trimmed
 from drike.text.glossary import corrected, glossed
-from drike.text.questions import Asked, inside, leans_back, read
+from drike.text.questions import TextParts, in_material, leans_back, parts_of
 from drike.text.sentences import ending, sentence_around
 from drike.text.words import Words, composed, masked_each
 
@@ -330,7 +330,7 @@ class ParsedQuery:
 
     def _about(self, mentions: Sequence[Mention]) -> ParsedQuery:
         """The query with those of some names of which it asks something."""
-        parts = _parts(self.words, mentions, read(self.words.text)) if mentions else ()
+        parts = _parts(self.words, mentions, parts_of(self.words.text)) if mentions else ()
         about = {span for _, spans in parts for span in spans}
         return replace(
             self, mentions=[m for m in mentions if (m.begin, m.end) in about], parts=parts
@@ -374,20 +374,20 @@ def _plain(part: str) -> str:
 
 
 def _parts(
-    words: Words, mentions: Sequence[Mention], asked: Asked
+    words: Words, mentions: Sequence[Mention], asked: TextParts
 ) -> tuple[tuple[Characters, frozenset[Span]], ...]:
     """The parts of a text that ask something, each with the names that it may be about.
 
     Those in it; if there are none, those in the part before it, else the most frequent ones outside of all parts.
     """
     places = {m: (int(words.begins[m.begin]), int(words.ends[m.end - 1])) for m in mentions}
-    mentions = [m for m in mentions if not inside(places[m], asked.material)]
-    own = [[m for m in mentions if start <= places[m][0] < stop] for start, stop in asked.parts]
+    mentions = [m for m in mentions if not in_material(places[m], asked.material)]
+    own = [[m for m in mentions if start <= places[m][0] < stop] for start, stop in asked.questions]
     apart = set(mentions).difference(*own)
     counts = Counter(m.edits for m in apart)
     apart = {m for m in apart if counts[m.edits] == max(counts.values())}
     parts, before = list[tuple[Characters, frozenset[Span]]](), list[Mention]()
-    for part, named in zip(asked.parts, own, strict=True):
+    for part, named in zip(asked.questions, own, strict=True):
         clear = any(m.cased for m in named)  # "it" may be a pronoun, whatever is stored
         leaning = not clear and leans_back(words.text[slice(*part)])
         about = [*named, *(before or apart or next(filter(None, own), []))] if leaning else named

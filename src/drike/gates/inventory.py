@@ -26,9 +26,9 @@ from drike.encoders.base import FloatArray, TextEncoder, salience_version, salie
 from drike.text.relation_wordings import Relation, built_in
 
 MOST = 512  # wordings that stand for a store: those that most of its edits have
-# Chosen on public data (docs/results/gate.md): what a cosine is multiplied by, of relations and of wordings; the cosine
-# of a relation which no wording has; how fast a wording's claim to a question falls with the distance; how many edits
-# show as much as the words do.
+# Chosen on public data (benchmarks/notes/gate.md): what a cosine is multiplied by, of relations and of wordings; the
+# cosine of a relation which no wording has; how fast a wording's claim to a question falls with the distance; how many
+# edits show as much as the words do.
 _OF_RELATIONS, _OF_WORDINGS, _UNKNOWN, _NEAR, _FEW = 25.0, 10.0, 0.5, 0.1, 2.0
 
 # Of the relations that come with drike, by the encoder that does.

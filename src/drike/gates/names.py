@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from drike.gates.overlay import FingerprintSet, Flags, OverlayDict, regrouped
+from drike.text.capitals import cased, casual
 from drike.text.name_forms import (
     LAST,
     LONG_WORD,
@@ -28,7 +29,7 @@ from drike.text.name_forms import (
     pair,
 )
 from drike.text.short_forms import MOST_INITIALS, NameMatch, lists
-from drike.text.surroundings import cased, casual, inside, other_place
+from drike.text.surroundings import inside, other_place
 from drike.text.typos import one_typo, shortened, sound
 from drike.text.words import (
     MAX_NAME_PARTS,

@@ -12,7 +12,7 @@ from typing import Literal
 
 from drike.conversations.turns import Conversation, Speaker
 from drike.edits.record import damaged
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.support.records import read
 
 _SETTING = "modes"
@@ -28,7 +28,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """The options of a gateway, each named as its flag (docs/serving.md); None is the default.
+    """The options of a gateway, each named as its flag (docs/reference/gateway.md); None is the default.
 
     upstream, model: one of the two, or neither for the embedded model. demonstrations: None is none before an upstream,
     all over a local model. gate: a name or a file; None is the store's own if it has one, else "calibrated", or "named"
@@ -98,11 +98,11 @@ class Switch:
 def switches(store: EditStore) -> Sequence[Switch]:
     """The last switches of a store, the one in force last. Raises StoreError."""
     try:
-        return [read(Switch, values) for values in store.history(_SETTING)]
+        return [read(Switch, values) for values in store.settings.history(_SETTING)]
     except ValueError as problem:
         raise damaged(store.name, f"its modes: {problem}") from None
 
 
 def switch(store: EditStore, new: Switch) -> None:
     """Put a switch in force, from now on. Raises StoreError."""
-    store.add_to_history(_SETTING, asdict(new))
+    store.settings.add_to_history(_SETTING, asdict(new))

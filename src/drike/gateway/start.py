@@ -3,13 +3,11 @@
 import gc
 import socket
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -17,18 +15,20 @@ from drike.conversations.following import Follower
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
 from drike.conversations.turns import Api, read
 from drike.edits.record import EditRecord, EditVersion, MissingStoreError, StoreError, as_stored
-from drike.encoders import TextEncoder, load_encoder
+from drike.encoders import TextEncoder
 from drike.errors import UsageError
 from drike.gates.confirmation import require_uncertainty
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import inventory
+from drike.gateway.calls import Upstream
 from drike.gateway.control.admin import Admin, application
-from drike.gateway.control.webhooks import Notifier, webhook
+from drike.gateway.control.webhooks import Notifier, Send, webhook
 from drike.gateway.editing import RequestEditor
+from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import Keys, open_keys
 from drike.gateway.http.relay import Limits
-from drike.gateway.http.routes import Gateway, Metrics
+from drike.gateway.http.routes import Gateway
 from drike.gateway.http.server import (
     follow_parent,
     listen,
@@ -37,22 +37,27 @@ from drike.gateway.http.server import (
     say_serving,
     server,
 )
-from drike.gateway.http.upstream import HttpUpstream, Upstream, checked_address
+from drike.gateway.http.upstream import HttpUpstream
 from drike.gateway.local import LocalUpstream
+from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode, Switch
+from drike.gateway.parts import GatewayParts, OpenedEditor
 from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
-from drike.gateway.tenants import EditFeed, Tenants
-from drike.gateway.traffic import Sampling
+from drike.gateway.tenants import Tenants
+from drike.gateway.watch import Sampling
 from drike.live.store_gate import encoder_of, open_gate, stored_gate
 from drike.models import EMBEDDED
 from drike.models import load as load_model
-from drike.models.served import KEY, SERVICES, is_loopback, is_served, key_in
-from drike.research.editors.catalog import PER_QUERY, Editor, make
-from drike.research.editors.placements import REMEMBERED, demonstrating, placements
-from drike.research.editors.pool import Pool
-from drike.research.editors.query_policy import applied, policy_of
-from drike.stores.log import EditStore
+from drike.models.served import (
+    checked_address,
+    is_loopback,
+    is_served,
+    key_in,
+    key_variable_at,
+)
+from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
+from drike.stores.snapshots import Snapshot
 
 STORE = "edits.db"
 EXAMPLE = EditRecord(
@@ -61,6 +66,11 @@ EXAMPLE = EditRecord(
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
 _WITHOUT_ASKING = "give --gate calibrated, or leave --ask out"
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
+
+# Milliseconds to decide on a request, where --deadline-ms is not given. Before an upstream that is not asked about
+# edits, None: by what the gate needs.
+_DEADLINE_OF_LOCAL_MODEL = 5000.0
+_DEADLINE_WITH_QUESTIONS = 2000.0
 
 
 @dataclass(frozen=True)
@@ -81,7 +91,8 @@ class Started:
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP."""
-        gc.freeze()  # or each full collection of garbage would look at all edits again, in which time nobody is served
+        # Or each full collection of garbage would look at all edits again, in which time nobody is served.
+        gc.freeze()
         say_serving()
         with ExitStack() as ending:
             ending.callback(self.tenants.close)
@@ -91,7 +102,8 @@ class Started:
             self.server.run(sockets=list(self.sockets))
 
 
-class Deployed(NamedTuple):
+@dataclass(frozen=True)
+class Deployed:
     """What a request meets: what answers it, what edits it, and the edits. chats: whether the model reads all turns."""
 
     upstream: Upstream
@@ -100,121 +112,125 @@ class Deployed(NamedTuple):
     chats: bool
 
 
-def start(options: GatewayOptions) -> Started:
+@dataclass(frozen=True)
+class _Placements:
+    """How edits are written into chats, and into texts to complete."""
+
+    chat: Placement
+    completion: Placement
+
+
+@dataclass(frozen=True)
+class _OpenedUpstream:
+    """What answers, how edits change its chats unless the store says otherwise, and notes for the operator."""
+
+    upstream: Upstream
+    chat: Placement
+    notes: tuple[str, ...] = ()
+
+
+def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     """Open everything and listen. Raises DrikeError."""
     follow_parent()
     raise_file_limit()
     _check(options)
-    sends = webhook(options.notify) if options.notify else None
+    notified = webhook(options.notify) if options.notify else None
+
     store, notes = _store(options)
-    mode = options.mode or (Mode.SHADOW if options.upstream else Mode.ON)
-    deadline = (
-        5000.0 if not options.upstream else 2000.0 if options.ask else None
-    )  # None: by what the gate needs
-    options = replace(options, mode=mode, deadline_ms=options.deadline_ms or deadline, store=store)
-    try:  # its and the gate's problems come first
-        with closing(open_store(store, create=options.create)) as opened:
-            open_gate(opened, options.gate, options.gate_threshold)
-            choice = stored_choice(opened, placements)
-    except MissingStoreError as problem:
-        raise StoreError(f"{problem}, or make this one (--create)") from None
-    keys = open_keys(store, Path(options.keys) if options.keys else None)
-    if keys is None and options.require_keys:
-        raise UsageError(
-            "--require-keys is given, and there are no keys: make one (drike keys add)"
-        )
-    for host in (options.host, options.admin_host):
-        if keys is None and not is_loopback(host):
-            raise UsageError(
-                f"anyone could use {host} without a key: make one (drike keys add), or leave the host out"
-            )
-    shared = options.reuse_port
-    listening = (
-        listen(options.host, options.port, shared),
-        listen(options.admin_host, options.admin_port, shared),
+    options = _with_defaults(options, store)
+    choice = _checked_store(options, store, parts)  # its and the gate's problems come first
+    keys = _opened_keys(options, store)
+
+    sockets = (
+        listen(options.host, options.port, options.reuse_port),
+        listen(options.admin_host, options.admin_port, options.reuse_port),
     )
     try:
-        editor = _open_editor(options.run, options.demonstrations)
-        upstream, chat, notes_on_upstream = _upstream(options, editor, keyless=keys is None)
-        tenants = _tenants(options, keys, editor)
+        opened_editor = parts.open_editor(options.run, options.demonstrations)
+        opened = _upstream(options, opened_editor, keyless=keys is None)
+        tenants = _tenants(options, keys, opened_editor)
         if options.ask:
             require_uncertainty(tenants.feeds[TENANT].gate, _WITHOUT_ASKING)
     except BaseException:
-        for opened_socket in listening:
+        for opened_socket in sockets:
             opened_socket.close()
         raise
+
     metrics = Metrics()
-    chat, completion = _chosen(choice, options, chat, AsPrompt(editor), notes)
-    requests = RequestEditor(
-        upstream, chat=chat, completion=completion, options=options, metrics=metrics
+    usual = _Placements(opened.chat, AsPrompt(opened_editor.prompts))
+    placements = _chosen(choice, options, usual, parts.placements, notes)
+    editor = RequestEditor(
+        opened.upstream,
+        chat=placements.chat,
+        completion=placements.completion,
+        options=options,
+        metrics=metrics,
     )
-    gateway = Gateway(upstream, tenants.feed, editor=requests, metrics=metrics, keys=keys)
-    admin = application(Admin(requests, upstream, tenants, metrics, keys))
-    port, admin_port = (opened_socket.getsockname()[1] for opened_socket in listening)
-    hosts = [f"[{host}]" if ":" in host else host for host in (options.host, options.admin_host)]
+    gateway = Gateway(opened.upstream, tenants.feed, editor=editor, metrics=metrics, keys=keys)
+    admin = application(Admin(editor, opened.upstream, tenants, metrics, keys))
+    api_port, admin_port = (opened_socket.getsockname()[1] for opened_socket in sockets)
+
     feed = tenants.feeds[TENANT]
-    if not (in_force := feed.index.edits.values()):
-        notes.append(
-            "no edit is in force, so that every request passes as it is: add one (drike edits add)"
-        )
     _warm_up(feed.gate, feed.index.encoder)
-    if (switch := feed.switch).mode:
-        notes.append(
-            f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not that of --mode"
-        )
-    if (room := max_connections()) < Limits().at_once:
-        notes.append(f"{room} clients at once at most: raise the limit on open files (ulimit -n)")
+    notes += _notes_on(feed)
     return Started(
-        upstream, requests, tenants, keys, server(gateway, admin, admin_port),
-        f"http://{hosts[0]}:{port}/v1", f"http://{hosts[1]}:{admin_port}",
-        next((edit.record.query for edit in in_force), "Hello"), (*notes, *notes_on_upstream), listening,
-        sends and Notifier(lambda: {name: (feed.store, feed.snapshot) for name, feed in tenants.feeds.items()}, *sends),
-    )  # fmt: skip
+        upstream=opened.upstream,
+        editor=editor,
+        tenants=tenants,
+        keys=keys,
+        server=server(gateway, admin, admin_port),
+        url=f"{_origin(options.host, api_port)}/v1",
+        admin_url=_origin(options.admin_host, admin_port),
+        example=_example(feed),
+        notes=(*notes, *opened.notes),
+        sockets=sockets,
+        notifier=_notifier(tenants, *notified) if notified else None,
+    )
 
 
 def deployed(
     options: GatewayOptions,
     store: EditStore,
+    parts: GatewayParts,
     *,
     around: Callable[[Upstream], Upstream] = lambda upstream: upstream,
 ) -> Deployed:
     """The path of a gateway of these options, without the gateway. around: is put around the upstream. DrikeError."""
     _check(options)
-    editor = _open_editor(options.run, options.demonstrations)
-    inner, chat, _ = _upstream(options, editor, keyless=True)
-    upstream = around(inner)
-    chat, completion = _chosen(
-        stored_choice(store, placements), options, chat, AsPrompt(editor), []
+    opened_editor = parts.open_editor(options.run, options.demonstrations)
+    opened = _upstream(options, opened_editor, keyless=True)
+    upstream = around(opened.upstream)
+
+    choice = stored_choice(store, parts.placements)
+    usual = _Placements(opened.chat, AsPrompt(opened_editor.prompts))
+    placements = _chosen(choice, options, usual, parts.placements, notes=[])
+    editor = RequestEditor(
+        upstream,
+        chat=placements.chat,
+        completion=placements.completion,
+        options=options,
+        metrics=Metrics(),
     )
-    requests = RequestEditor(
-        upstream, chat=chat, completion=completion, options=options, metrics=Metrics()
-    )
-    opened = partial(encoder_of, relations=options.relations)
-    feed = EditFeed(store, gate_for(options, store, editor), encoder=opened)
+
+    encoder = partial(encoder_of, relations=options.relations)
+    feed = EditFeed(store, gate_for(options, store, opened_editor.gate), encoder=encoder)
     if options.ask:
         require_uncertainty(feed.gate, _WITHOUT_ASKING)
     feed.switch = Switch()  # edits are tried before someone switches them on
-    return Deployed(upstream, requests, feed, getattr(inner, "chats", True))
+    return Deployed(upstream, editor, feed, chats=getattr(opened.upstream, "chats", True))
 
 
-def _warm_up(gate: Gate, encoder: TextEncoder | None) -> None:
-    """Decide on a conversation, so that no client waits beyond the deadline for what is made at first use."""
-    two = as_stored(
-        [EXAMPLE.edit, replace(EXAMPLE.edit, query=f"The host of {EXAMPLE.subject} is")]
-    )  # to be compared
-    index, asked = (
-        EditIndex.of(two, encoder),
-        f"Which network showed the episodes of {EXAMPLE.subject}?",
-    )
-    said = (asked, "Sure?", "And its host?", "I know. Why?")
-    turns = ("system", asked), ("tool", asked), *(("user", text) for text in said)
-    conversation = read(
-        Api.CHAT, {"messages": [{"role": role, "content": text} for role, text in turns]}
-    )
-    Follower(lambda query: gate.decide(query, index), index, AsBlock()).follow(conversation)
+def gate_for(
+    options: GatewayOptions, store: EditStore, policy_gate: Gate | None = None
+) -> Gate | None:
+    """The gate of the options or, where the store has none of its own, of the run's policy; None for the store's."""
+    if options.gate is not None or options.gate_threshold is not None:
+        return open_gate(store, options.gate, options.gate_threshold)
+    return policy_gate if stored_gate(store) is None else None
 
 
 def _check(options: GatewayOptions) -> None:
+    """Refuse options that contradict each other. Raises UsageError."""
     if options.upstream and options.model:
         raise UsageError("--upstream and --model are two models: give one of them")
     if options.port == options.admin_port and options.port:
@@ -223,6 +239,7 @@ def _check(options: GatewayOptions) -> None:
         raise UsageError(
             "a training run says how many demonstrations are shown: leave out --run or --demonstrations"
         )
+
     if options.upstream:
         checked_address(options.upstream, options.allow_http)
     elif options.model and is_served(options.model):
@@ -235,125 +252,212 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
         path = Path(tempfile.mkdtemp(prefix="drike-")) / STORE
         with closing(open_store(path)) as store:
             store.put(EXAMPLE)
-        return str(path), [
-            f"There is no {STORE} here: this one holds an example, and will not be found again"
-        ]
+        note = f"There is no {STORE} here: this one holds an example, and will not be found again"
+        return str(path), [note]
     return options.store or STORE, []
 
 
-def _open_editor(folder: str | None, max_demonstrations: int | None) -> Editor:
-    """What chooses demonstrations: the editor of a training run's folder, or the nearest rows of TinyFacts."""
-    if folder is None:
-        return demonstrating(max_demonstrations)
-    from drike.research.runs import checkpoint
-    from drike.research.runs.run import TrainedRun
-
-    base = TrainedRun.open(Path(folder))
-    policy_encoder = load_encoder(
-        base.trained.retriever.encoder.name, keep=False
-    )  # it reads what users write
-    trained = checkpoint.load(Path(folder), encoder=policy_encoder)
-    records, encoder = (
-        base.run.dataset().restore(base.split).demonstrations,
-        load_encoder(base.run.encoder),
+def _with_defaults(options: GatewayOptions, store: str) -> GatewayOptions:
+    """The options with a mode, and with a deadline where it does not depend on the gate."""
+    if not options.upstream:
+        deadline: float | None = _DEADLINE_OF_LOCAL_MODEL
+        mode = Mode.ON
+    else:
+        deadline = _DEADLINE_WITH_QUESTIONS if options.ask else None
+        mode = Mode.SHADOW
+    return replace(
+        options,
+        mode=options.mode or mode,
+        deadline_ms=options.deadline_ms or deadline,
+        store=store,
     )
-    pool = Pool(records, encoder, seed=base.run.seed, remembered=REMEMBERED)
-    return applied(make(PER_QUERY if trained.per_query else "dr-ike", pool=pool, trained=trained))
+
+
+def _checked_store(
+    options: GatewayOptions, store: str, parts: GatewayParts
+) -> ChosenPlacement | None:
+    """The placement that was chosen for the store, whose gate opens, too. Raises DrikeError."""
+    try:
+        with closing(open_store(store, create=options.create)) as opened:
+            open_gate(opened, options.gate, options.gate_threshold)
+            return stored_choice(opened, parts.placements)
+    except MissingStoreError as problem:
+        raise StoreError(f"{problem}, or make this one (--create)") from None
+
+
+def _opened_keys(options: GatewayOptions, store: str) -> Keys | None:
+    """The keys; None if there are none. Raises UsageError where they are needed: without, only this machine may ask."""
+    keys = open_keys(store, Path(options.keys) if options.keys else None)
+    if keys is not None:
+        return keys
+
+    if options.require_keys:
+        raise UsageError(
+            "--require-keys is given, and there are no keys: make one (drike keys add)"
+        )
+    for host in (options.host, options.admin_host):
+        if not is_loopback(host):
+            raise UsageError(
+                f"anyone could use {host} without a key: make one (drike keys add), or leave the host out"
+            )
+    return None
 
 
 def _upstream(
-    options: GatewayOptions, editor: Editor, *, keyless: bool
-) -> tuple[Upstream, Placement, list[str]]:
-    """What answers, how edits change its chats, and notes about both."""
+    options: GatewayOptions, opened_editor: OpenedEditor, *, keyless: bool
+) -> _OpenedUpstream:
+    """What answers: the upstream of the options, or a model of this process. keyless: clients need no key here."""
     if options.upstream:
-        origin = urlsplit(options.upstream.lower())[
-            :2
-        ]  # a service's own key goes to its own address alone
-        variable = next(
-            (own for home, own in SERVICES.values() if own and urlsplit(home)[:2] == origin), KEY
-        )
-        key = key_in(variable)
-        upstream = HttpUpstream(
-            options.upstream,
-            key,
-            keep_credentials=keyless,
-            timeout=options.timeout,
-            allow_http=options.allow_http,
-        )
-        sent = "the clients' keys are passed on" if keyless else "no key is sent to the upstream"
-        note = f"${variable} is sent to the upstream" if key else f"${variable} is not set: {sent}"
-        return (
-            upstream,
-            AsBlock(editor if options.run is not None or options.demonstrations else None),
-            [note],
-        )
+        shows_demonstrations = options.run is not None or bool(options.demonstrations)
+        chat = AsBlock(opened_editor.prompts if shows_demonstrations else None)
+        return _http_upstream(options, options.upstream, chat, keyless=keyless)
+
     name = options.model or EMBEDDED
     model = load_model(name, template="plain", device=options.device)
     if getattr(model, "chats", False):
-        return LocalUpstream(model, model.reply), AsBlock(editor), []  # type: ignore[attr-defined]
-    return (
-        LocalUpstream(model),
-        AsPrompt(editor),
-        [f"{name} only completes: it continues the last message of a chat"],
+        upstream = LocalUpstream(model, model.reply)  # type: ignore[attr-defined]
+        return _OpenedUpstream(upstream, AsBlock(opened_editor.prompts))
+    note = f"{name} only completes: it continues the last message of a chat"
+    return _OpenedUpstream(LocalUpstream(model), AsPrompt(opened_editor.prompts), (note,))
+
+
+def _http_upstream(
+    options: GatewayOptions, address: str, chat: Placement, *, keyless: bool
+) -> _OpenedUpstream:
+    """A server as the upstream, with its key from the environment, if there is one."""
+    variable = key_variable_at(address)
+    key = key_in(variable)
+    upstream = HttpUpstream(
+        address,
+        key,
+        keep_credentials=keyless,
+        timeout=options.timeout,
+        allow_http=options.allow_http,
     )
+    if key:
+        note = f"${variable} is sent to the upstream"
+    elif keyless:
+        note = f"${variable} is not set: the clients' keys are passed on"
+    else:
+        note = f"${variable} is not set: no key is sent to the upstream"
+    return _OpenedUpstream(upstream, chat, (note,))
 
 
 def _chosen(
     choice: ChosenPlacement | None,
     options: GatewayOptions,
-    chat: Placement,
-    completion: Placement,
+    usual: _Placements,
+    placements: Callable[[bool], Mapping[str, Placement]],
     notes: list[str],
-) -> tuple[Placement, Placement]:
-    """The placements of chats and of completions: the store's choice for this model, unless options say otherwise."""
+) -> _Placements:
+    """The store's choice for this model, unless options say otherwise; notes: gets a sentence about it."""
     if choice is None or options.run or options.demonstrations is not None:
-        return chat, completion
-    asked = options.upstream or options.model or EMBEDDED
+        return usual
+
+    answering = options.upstream or options.model or EMBEDDED
+    chosen_for = choice.server or choice.model
     about = f"{choice.placement} for {choice.model}, by drike edits tune on {choice.chosen_at[:10]}"
-    if asked.rstrip("/") != (choice.server or choice.model).rstrip("/"):
+    if answering.rstrip("/") != chosen_for.rstrip("/"):
         notes.append(
             f"the store's placement of facts is not used, as it was chosen for another model: {about}"
         )
-        return chat, completion
+        return usual
+
     notes.append(f"facts are placed as chosen: {about}")
     placement = placements(choice.chat)[choice.placement]
     if choice.chat:
-        return placement, completion
-    return (
-        chat if options.upstream else placement,
-        placement,
-    )  # here, a model that only completes continues its chats
+        return replace(usual, chat=placement)
+    if options.upstream:
+        return replace(usual, completion=placement)
+    return _Placements(placement, placement)  # here, a model that only completes continues chats
 
 
-def _tenants(options: GatewayOptions, keys: Keys | None, editor: Editor) -> Tenants:
-    def loaded(gate: Gate) -> TextEncoder | None:
+def _tenants(options: GatewayOptions, keys: Keys | None, opened_editor: OpenedEditor) -> Tenants:
+    """The tenants, whose stores are opened as they first ask; that of the default tenant at once. Raises DrikeError."""
+
+    def loaded_encoder(gate: Gate) -> TextEncoder | None:
         """The encoder of a gate with its weights in memory."""
-        if opened := encoder_of(gate, options.relations):
-            opened.encode([""])
-            inventory(opened)
-        return opened
+        encoder = encoder_of(gate, options.relations)
+        if encoder:
+            encoder.encode([""])
+            inventory(encoder)
+        return encoder
 
     def prepare(edits: Sequence[EditVersion]) -> None:
+        """Look up the demonstrations of the newest edits, which are remembered."""
         for edit in edits[-_PREPARED:]:
-            editor.prompts([edit.record.edit], [edit.record.query])
-
-    sampling = Sampling(options.keep_samples, options.redact)
+            opened_editor.prompts.prompts([edit.record.edit], [edit.record.query])
 
     def open_feed(tenant: str) -> EditFeed:
-        opened = open_store(
+        store = open_store(
             options.store or STORE, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT
         )
-        gate = gate_for(options, opened, editor)
         return EditFeed(
-            opened, gate, tenant=tenant, encoder=loaded, prepare=prepare, sampling=sampling
+            store,
+            gate_for(options, store, opened_editor.gate),
+            tenant=tenant,
+            encoder=loaded_encoder,
+            prepare=prepare,
+            sampling=Sampling(options.keep_samples, options.redact),
         )
 
     return Tenants(open_feed, keys)
 
 
-def gate_for(options: GatewayOptions, store: EditStore, editor: Editor) -> Gate | None:
-    """The gate of the options or, where the store has none of its own, of the run's policy; None for the store's."""
-    if options.gate is not None or options.gate_threshold is not None:
-        return open_gate(store, options.gate, options.gate_threshold)
-    policy = policy_of(editor)
-    return policy.gate if policy and stored_gate(store) is None else None
+def _notifier(tenants: Tenants, send: Send, secret: str) -> Notifier:
+    """What sends the events of all tenants whose stores are open."""
+
+    def open_stores() -> dict[str, tuple[EditStore, Snapshot]]:
+        return {tenant: (feed.store, feed.snapshot) for tenant, feed in tenants.feeds.items()}
+
+    return Notifier(open_stores, send, secret)
+
+
+def _notes_on(feed: EditFeed) -> list[str]:
+    """What an operator should know of the edits, their mode, and the limit on connections."""
+    notes = []
+    if not feed.index.edits:
+        notes.append(
+            "no edit is in force, so that every request passes as it is: add one (drike edits add)"
+        )
+    switch = feed.switch
+    if switch.mode:
+        notes.append(
+            f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not that of --mode"
+        )
+    connections = max_connections()
+    if connections < Limits().at_once:
+        notes.append(
+            f"{connections} clients at once at most: raise the limit on open files (ulimit -n)"
+        )
+    return notes
+
+
+def _example(feed: EditFeed) -> str:
+    """A question that an edit in force answers."""
+    for edit in feed.index.edits.values():
+        return edit.record.query
+    return "Hello"
+
+
+def _origin(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _warm_up(gate: Gate, encoder: TextEncoder | None) -> None:
+    """Decide on a conversation, so that no client waits beyond the deadline for what is made at first use."""
+    compared = replace(EXAMPLE.edit, query=f"The host of {EXAMPLE.subject} is")
+    index = EditIndex.of(as_stored([EXAMPLE.edit, compared]), encoder)
+
+    question = f"Which network showed the episodes of {EXAMPLE.subject}?"
+    turns = [
+        ("system", question),
+        ("tool", question),
+        ("user", question),
+        ("user", "Sure?"),
+        ("user", "And its host?"),
+        ("user", "I know. Why?"),
+    ]
+    messages = [{"role": role, "content": text} for role, text in turns]
+    conversation = read(Api.CHAT, {"messages": messages})
+    Follower(lambda query: gate.decide(query, index), index, AsBlock()).follow(conversation)

@@ -1,6 +1,7 @@
 """Which active edits of a store may say in other words what a new one says, for `conflicts` to compare.
 
-That is loaded once there are some: most new edits share no name with another, and are stored without encoder and gate.
+That is loaded once there are some: most new edits share no name with another, and are stored
+without encoder and gate.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from drike.answers.matching import normalise
 from drike.edits.record import EditRecord, Status, StoreError, conflict_keys, overlap
 from drike.errors import EncoderError
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.text.words import words
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 class AlikeEdits:
     """The active edits of a store that say in other words what a record says, for `EditStore.alike`.
 
-    Only edits that share a name with it are compared; none that claim the same words, as the store knows of these, and
-    none of which either has a wording of the other as a negative exemplar. encoder: None where words alone decide.
+    Only edits that share a name with it are compared; none that claim the same words, as the store
+    knows of these, and none of which either has a wording of the other as a negative exemplar.
+    encoder: None where words alone decide.
     """
 
     def __init__(self, encoder: Callable[[], TextEncoder | None]) -> None:

@@ -1,7 +1,8 @@
 """Edits that contradict one another in different words: of one subject or alias, and with the same relation.
 
-Whether two wordings state the same relation is a logistic model of what gates compare them by, and of their distance in
-a space in which published paraphrases are near one another. It was fitted on public data (docs/results/conflicts.md).
+Whether two wordings state the same relation is a logistic model of what gates compare them by, and
+of their distance in a space in which published paraphrases are near one another. It was fitted on
+public data (benchmarks/notes/conflicts.md).
 """
 
 from collections.abc import Mapping, Sequence

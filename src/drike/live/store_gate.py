@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from drike.edits.record import EditVersion, Status, StoreError, stamp
+from drike.edits.record import EditVersion, StoreError
 from drike.encoders import load_encoder, locate
 from drike.encoders.base import BULK, TextEncoder
 from drike.errors import EncoderError, UsageError
@@ -22,7 +21,7 @@ from drike.gates.calibration import Certificate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import WithRelations
-from drike.stores.log import EditStore, Snapshot, snapshot
+from drike.stores.edit_store import EditStore
 from drike.text.relation_wordings import Relation, read_relations
 
 _LOG = logging.getLogger(__name__)
@@ -34,8 +33,9 @@ def open_gate(
 ) -> Gate:
     """The gate for a store: the one calibrated for it, else `usual_gate`; or another.
 
-    name: "named", "calibrated" for the default gate, "careful" or "eager" for a setting of the store's, or a file.
-    threshold: another than the gate's. Raises StoreError if it is damaged, UsageError for no such file or threshold.
+    name: "named", "calibrated" for the default gate, "careful" or "eager" for a setting of the
+    store's, or a file. threshold: another than the gate's. Raises StoreError if it is damaged,
+    UsageError for no such file or threshold.
     """
     gate: Gate = Named() if name == "named" else calibration.default_gate()
     own = stored_gate(store) if store and name in (None, "careful", "eager") else None
@@ -128,8 +128,9 @@ def calibrate(
 ) -> tuple[Calibrated, Certificate]:
     """A gate calibrated on the probes of one half of the edits, and certified on those of the other half.
 
-    level: the rate of false matches. The gate has the lowest threshold that is certified or, if none is, the default
-    gate's. Raises StoreError if no edit of the other half has a probe that must not match.
+    level: the rate of false matches. The gate has the lowest threshold that is certified or, if
+    none is, the default gate's. Raises StoreError if no edit of the other half has a probe that
+    must not match.
     """
     bare, probes = calibration.make_probes(edits)
     index = EditIndex.of(bare, encoder)
@@ -152,39 +153,3 @@ def calibrate(
 def needs_recalibration(gate: Gate, edits: int) -> bool:
     """Whether a store has grown by a fifth since its gate was calibrated. edits: how many are in force."""
     return isinstance(gate, Calibrated) and 0 < gate.edits * _GROWTH <= edits
-
-
-@dataclass(frozen=True, eq=False)
-class StoreView:
-    """What was read of a store."""
-
-    snapshot: Snapshot = field(default_factory=Snapshot)
-    index: EditIndex = field(default_factory=EditIndex)  # the edits in force
-    new: Sequence[EditVersion] = ()  # those that were not in the index before
-    until: str | None = (
-        ""  # when an edit next begins or ceases to hold; None for never, "" where nothing was read
-    )
-    since: str = ""  # when it was read; a clock set back may bring edits back
-
-    def at(
-        self, now: datetime, store: EditStore, encoder: TextEncoder | None, *, shadow: bool = False
-    ) -> StoreView:
-        """The view of what is in force now; this one, if that has not changed. Raises StoreError. shadow: more."""
-        latest = snapshot(store, self.snapshot)
-        due = stamp(now) < self.since or (self.until is not None and stamp(now) >= self.until)
-        due = due or latest.histories != self.snapshot.histories
-        if latest is self.snapshot and not due:
-            return self
-        read = latest if due else latest.since(self.snapshot)
-        edits = (*read.in_force(now), *(read.in_force(now, Status.SHADOW) if shadow else ()))
-        new = [edit for edit in edits if self.index.edits.get(edit.id) is not edit]
-        index = (
-            EditIndex.of(edits, encoder, self.index)
-            if due
-            else self.index.changed(read.edits, edits)
-        )
-        _ = encoder and index.wordings  # made now, so that no question waits for them
-        until = min(
-            filter(None, (read.next_change(now), None if due else self.until)), default=None
-        )
-        return StoreView(latest, index, new, until, stamp(now))

@@ -1,7 +1,7 @@
 """Replicas of a local model, for work that is split by edit, and `load`, which runs them as Ray actors.
 
-RAY_ADDRESS in the environment names the cluster (docs/performance.md); without it a private one is started on this
-machine and ends with this process. It listens on the loopback interface, demands a token, and inherits no keys.
+RAY_ADDRESS in the environment names the cluster (docs/how-to/run-long-jobs.md); without it a private one is started on
+this machine and ends with this process. It listens on the loopback interface, demands a token, and inherits no keys.
 """
 
 from __future__ import annotations

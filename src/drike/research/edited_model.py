@@ -1,6 +1,6 @@
 """Which edits a question gets, the prompt that states them, and a model that answers under the edits in force.
 
-It is evaluated with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md).
+It is evaluated with many edits in force: every query goes through a gate (lifelong evaluation, docs/design/method.md).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from drike.answers.matching import first_line
@@ -21,13 +20,16 @@ from drike.gates.by_name import EveryQuery
 from drike.gates.confirmation import require_uncertainty, verify
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
-from drike.live.store_gate import StoreView, encoder_of, open_gate
+from drike.live.live_edits import LiveEdits
+from drike.live.store_gate import encoder_of, open_gate
 from drike.models.answers import complete, write_answers
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt, Role
-from drike.research.editors.catalog import Editor, EditorColumn, column_of, ranks_retains
+from drike.research.editors.columns import EditorColumn, column_of
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import ranks_retains
 from drike.research.editors.query_policy import applied
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.support.table import Table, as_markdown, markdown_text, visible
 from drike.text.words import mentions
 
@@ -163,23 +165,31 @@ class EditedModel:
     """
 
     def __init__(
-        self, model: LanguageModel, editor: Editor, edits: EditStore | Edit | Sequence[Edit], *,
-        gate: Gate | None = None, encoder: TextEncoder | None = None, ask: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        model: LanguageModel,
+        editor: Editor,
+        edits: EditStore | Edit | Sequence[Edit],
+        *,
+        gate: Gate | None = None,
+        encoder: TextEncoder | None = None,
+        ask: bool = False,
+    ) -> None:
+        listed = _listed(edits)
         store = None if isinstance(edits, Edit | Sequence) else edits
         gate = gate or open_gate(store)
         if ask:
             require_uncertainty(gate, "give gate=drike.default_gate(), or leave ask out")
-        self.model, self.editor, self.gate = model, editor, gate
-        self._encoder, self._verifier = encoder or encoder_of(gate), model if ask else None
-        self._store, self._now = store, StoreView()
-        if not isinstance(edits, Edit | Sequence):
+        encoder = encoder or encoder_of(gate)
+        self.model = model
+        self.editor = editor
+        self.gate = gate
+        self._verifier = model if ask else None
+        self._live: LiveEdits | None = None
+        self._index = EditIndex()
+        if store is not None:
+            self._live = LiveEdits(store, gate, encoder_of_gate=lambda gate: encoder)
             return
-        listed = (
-            [edits]
-            if isinstance(edits, Edit)
-            else list({edit.query: edit for edit in edits}.values())
-        )
+
         if not listed:
             raise ValueError("an edited model needs at least one edit")
         nameless = next((edit for edit in listed if not edit.subject), None)
@@ -188,15 +198,14 @@ class EditedModel:
             raise ValueError(
                 f"the edit {nameless.fact!r} has no subject that a query could name: {remedy}"
             )
-        self._now = StoreView(index=EditIndex.of(as_stored(listed), self._encoder), until=None)
+        self._index = EditIndex.of(as_stored(listed), encoder)
 
     @property
     def index(self) -> EditIndex:
         """The edits in force now that apply to the model by its name. Raises StoreError if the store cannot be read."""
-        if self._store is None:
-            return self._now.index
-        self._now = self._now.at(datetime.now(UTC), self._store, self._encoder)
-        return self._now.index.applying({"model": self.model.info.name})
+        if self._live is None:
+            return self._index
+        return self._live.refresh().view.index.applying({"model": self.model.info.name})
 
     def decide(self, query: str) -> Decision:
         """Which edits a query concerns."""
@@ -399,3 +408,12 @@ def _record(
         (wrong.edit.record.edit.fact, wrong.probability) if wrong else (None, 0.0)
     )
     return GateRecord(case_id, kind, decision.query, asks, fires, false, own, nearest, probability)
+
+
+def _listed(edits: EditStore | Edit | Sequence[Edit]) -> list[Edit]:
+    """Edits given one by one, of which the later holds where two share a query; none of a store."""
+    if isinstance(edits, Edit):
+        return [edits]
+    if isinstance(edits, Sequence):
+        return list({edit.query: edit for edit in edits}.values())
+    return []

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from drike.edits.record import MADE, EditVersion, RecordError, Status, to_values
-from drike.stores.log import Snapshot
 from drike.stores.moves import is_due
+from drike.stores.snapshots import Snapshot
 from drike.text.words import words
 
 ALL = "all"

@@ -8,7 +8,8 @@ from typing import Any
 from drike.edits import record as records
 from drike.edits.record import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError
 from drike.stores.approvals import approvers, authors, is_approved, person
-from drike.stores.log import EditStore, Snapshot, decided_version, required_approvals, versions
+from drike.stores.edit_store import EditStore, required_approvals, versions_of
+from drike.stores.snapshots import Snapshot, decided_version
 
 MOST_APPROVALS = 9
 
@@ -35,7 +36,7 @@ def propose(
 ) -> Sequence[EditVersion]:
     """Propose a draft or what was rejected, or to put an edit into another status. Raises StoreError."""
     with store.transaction():
-        known = versions(store, edit)
+        known = versions_of(store, edit)
         record = known[-1].record
         if record.status is Status.PROPOSED:
             raise StoreError(
@@ -105,7 +106,7 @@ def change(
     latest that the person has seen. Raises StoreError, RecordError, ConflictError.
     """
     with store.transaction():
-        known = versions(store, edit, version)
+        known = versions_of(store, edit, version)
         base = changeable(known)
         if base.status is Status.PROPOSED and "status" in changes:
             raise StoreError(
@@ -129,6 +130,43 @@ def changeable(versions: Sequence[EditVersion]) -> EditRecord:
     return latest if latest.status is Status.PROPOSED else decided_version(versions).record
 
 
+def retire(
+    store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None
+) -> list[EditVersion]:
+    """Take an edit out of force; return the change. Raises StoreError if it does not exist or is retired already."""
+    known = versions_of(store, edit)
+    record = decided_version(known).record
+    if record.status is Status.RETIRED:
+        raise StoreError(
+            f"edit {edit} is retired already: choose one that is listed (drike edits list)"
+        )
+    retired = replace(record, status=Status.RETIRED, author=author, reason=reason, move=None)
+    return store.put(retired, replaces=known[-1])
+
+
+def rollback(
+    store: EditStore, edit: int, version: int | None = None, *,
+    author: str | None = None, reason: str | None = None, supersede: bool = False,
+) -> Sequence[EditVersion]:  # fmt: skip
+    """Go back to a version of an edit, by default the one before, as a new one; return the changes. StoreError."""
+    known = versions_of(store, edit)
+    if known[-1].record.status is Status.PROPOSED:
+        raise StoreError(f"a change of edit {edit} is proposed: approve or reject it first")
+    now = decided_version(known).version
+    before = [each for each in known if each.version < now and each.record.status.decides]
+    wanted = [each for each in before if version in (None, each.version)]
+    if not wanted:
+        other = (
+            f"is at version {now}: choose an earlier one that was in use (drike edits show {edit})"
+        )
+        raise StoreError(
+            f"edit {edit} {other if before else 'has only one version: retire it instead'}"
+        )
+    why = f"back to version {wanted[-1].version}" + (f": {reason}" if reason else "")
+    back = replace(wanted[-1].record, author=author, reason=why, move=None)
+    return store.put(back, replaces=known[-1], supersede=supersede)
+
+
 def review(
     store: EditStore,
     edit: int,
@@ -139,7 +177,7 @@ def review(
 ) -> Sequence[EditVersion]:
     """Confirm an edit in use, to be reviewed again at `until`, else after its `review_days`. Raises StoreError."""
     with store.transaction():
-        known = versions(store, edit)
+        known = versions_of(store, edit)
         record = decided_version(known).record
         if not record.status.in_use:
             raise StoreError(f"edit {edit} is {record.status}: only edits in use are reviewed")
@@ -169,8 +207,8 @@ def is_due(record: EditRecord, time: str) -> bool:
 def _proposal(
     store: EditStore, edit: int, version: int | None
 ) -> tuple[EditVersion, Sequence[EditVersion]]:
-    latest = versions(store, edit)[-1]
+    latest = versions_of(store, edit)[-1]
     if latest.record.status is not Status.PROPOSED:
         why = f"nothing is proposed for edit {edit}"
         raise StoreError(f"{why}: choose one that is (drike edits list --status proposed)")
-    return latest, versions(store, edit, version)
+    return latest, versions_of(store, edit, version)

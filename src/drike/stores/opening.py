@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from drike.edits.record import POSTGRES, StoreError
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 
 TENANT = "default"
 

@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from drike.answers.matching import normalise
 from drike.edits import record as records
+from drike.edits.edit import Edit
 from drike.edits.record import (
     MADE,
     ConflictError,
@@ -23,12 +24,19 @@ from drike.edits.record import (
     effect,
 )
 from drike.errors import DataError
-from drike.research.datasets import own
-from drike.research.datasets.form import Form
-from drike.research.datasets.forms import FORMS
-from drike.stores import log, moves
+from drike.stores import moves
 from drike.stores.approvals import imported_author
-from drike.stores.log import APPROVALS, APPROVALS_SET, EditStore, required_approvals
+from drike.stores.columns import COLUMNS, SEPARATOR, columns_by_name, name_of, similar_name
+from drike.stores.database import insert, select
+from drike.stores.edit_store import (
+    APPROVALS,
+    APPROVALS_SET,
+    EditStore,
+    required_approvals,
+    versions_of,
+)
+from drike.stores.log import LogRow, read_rows
+from drike.stores.snapshots import decided_version, folded, snapshot
 from drike.support.files import write_text
 from drike.support.records import encodable, parse, read
 from drike.support.rows import Row, rows_in, shown
@@ -54,6 +62,16 @@ _KEPT = (
 _SYNCED = ".synced"  # in a folder: the checksum of a change to the last edit whose file was written
 
 
+class PublishedEdits(Protocol):
+    """Reads edits from files in forms that others publish, such as those of benchmarks."""
+
+    def has(self, row: Row) -> bool:
+        """Whether the row is of such a form."""
+
+    def edit(self, row: Row) -> Edit:
+        """The edit of such a row. Raises DataError for a missing or unusable field."""
+
+
 @dataclass(frozen=True)
 class Imported:
     """The added edits, the number of rows that repeat active ones, and why others were refused, with their places."""
@@ -67,13 +85,18 @@ class Imported:
 def scan(path: Path) -> tuple[Sequence[Row | DataError], str]:
     """The rows of a file, or why one cannot be read, and its encoding. Raises DataError, OSError."""
     text, encoding = _decoded(path.read_bytes())
-    return rows_in(text, str(path), may_repeat=lambda column: not own.meaning(column)), encoding
+    return rows_in(text, str(path), may_repeat=lambda column: not name_of(column)), encoding
 
 
 def edits_of(
-    rows: Sequence[Row | DataError], columns: Mapping[str, str] | None = None
+    rows: Sequence[Row | DataError],
+    columns: Mapping[str, str] | None = None,
+    published: PublishedEdits | None = None,
 ) -> list[ReadRow]:
-    """Place and record of each row, or why it is refused. columns: what some are called here. Raises DataError."""
+    """Place and record of each row, or why it is refused. columns: what some are called here. Raises DataError.
+
+    published: what reads rows of published forms; by default all rows have the columns of own facts.
+    """
     columns, first = columns or {}, next((row for row in rows if isinstance(row, Row)), None)
     if first and (unknown := columns.keys() - first.values.keys()):
         raise DataError(
@@ -84,18 +107,21 @@ def edits_of(
         raise DataError(
             f"{first.file} has two columns for {min(twice)!r}: rename one, or leave it out"
         )
-    if first and not _published(first := _named(first, columns)):
-        fields = {_FIELDS.get(name, name) for name in own.named(first)}
+    if first and not _is_published(first := _named(first, columns, published), published):
+        fields = {_FIELDS.get(name, name) for name in columns_by_name(first)}
         if lacking := [name for name in records.REQUIRED if name not in fields]:
-            raise DataError(f"{first.place} has no field {lacking[0]!r}; {own.COLUMNS}")
+            raise DataError(f"{first.place} has no field {lacking[0]!r}; {COLUMNS}")
     return [
-        str(row) if isinstance(row, DataError) else _edit_of(_named(row, columns)) for row in rows
+        str(row)
+        if isinstance(row, DataError)
+        else _edit_of(_named(row, columns, published), published)
+        for row in rows
     ]
 
 
-def _edit_of(row: Row) -> ReadRow:
+def _edit_of(row: Row, published: PublishedEdits | None) -> ReadRow:
     try:
-        return row.place, records.checked(_record(row))
+        return row.place, records.checked(_record(row, published))
     except DataError as problem:
         return str(problem)
     except (RecordError, ValueError) as problem:
@@ -113,7 +139,7 @@ def import_edits(
     with store.transaction():
         approved, whole = (
             required_approvals(store) > 0,
-            log.snapshot(store),
+            snapshot(store),
         )  # by others than who imports an edit
         known = {
             _stored(edit.record) for edit in (*whole.edits.values(), *whole.proposals.values())
@@ -187,7 +213,7 @@ def _cells(row: Row | DataError) -> dict[str, object]:
     if isinstance(more := values.get("metadata"), dict):
         values = {name: value for name, value in values.items() if name != "metadata"} | more
     return {
-        name: own.SEPARATOR.join(map(str, v)) if isinstance(v, list) else v
+        name: SEPARATOR.join(map(str, v)) if isinstance(v, list) else v
         for name, v in values.items()
     }
 
@@ -206,13 +232,20 @@ def _decoded(content: bytes) -> tuple[str, str]:
     return content.decode("latin-1"), "latin-1"
 
 
-def _named(row: Row, columns: Mapping[str, str]) -> Row:
+def _is_published(row: Row, published: PublishedEdits | None) -> bool:
+    return published is not None and published.has(row)
+
+
+def _named(row: Row, columns: Mapping[str, str], published: PublishedEdits | None) -> Row:
     """The row with the names that its columns have here, and what is not known as metadata."""
     values = {columns.get(name, name): value for name, value in row.values.items() if name != _WHY}
-    meant = {own.meaning(name) for name in values}
-    if _published(replace(row, values=values)) or not {"prompt", "target_new", "subject"} <= meant:
+    meant = {name_of(name) for name in values}
+    if (
+        _is_published(replace(row, values=values), published)
+        or not {"prompt", "target_new", "subject"} <= meant
+    ):
         return replace(row, values=values)
-    extra = {name for name in values if own.meaning(name) is None and not own.near(name)}
+    extra = {name for name in values if name_of(name) is None and not similar_name(name)}
     more = {
         name: str(value)
         for name, value in values.items()
@@ -224,19 +257,15 @@ def _named(row: Row, columns: Mapping[str, str]) -> Row:
     return replace(row, values=kept | ({"metadata": more} if more else {}))
 
 
-def _published(row: Row) -> Form | None:
-    return next((form for form in FORMS if form is not own.FORM and form.recognises(row)), None)
-
-
-def _record(row: Row) -> EditRecord:
-    if form := _published(row):
-        edit = form.edits(row, "alt")[0]  # paraphrases and neighbours are left for tests
+def _record(row: Row, published: PublishedEdits | None) -> EditRecord:
+    if published is not None and published.has(row):
+        edit = published.edit(row)  # paraphrases and neighbours are left for tests
         true = edit.target_true or None
         return EditRecord(
             edit.subject or "", edit.query, edit.target_new, true, edit.relation, source=row.place
         )
     values: dict[str, Any] = {}
-    for name, columns in own.named(row).items():
+    for name, columns in columns_by_name(row).items():
         field = _FIELDS.get(name, name)
         cells = [
             value
@@ -245,7 +274,7 @@ def _record(row: Row) -> EditRecord:
         ]
         if cells and name not in _NOT_STORED:
             texts = (
-                c.split(own.SEPARATOR) if isinstance(c, str) else c if isinstance(c, list) else [c]
+                c.split(SEPARATOR) if isinstance(c, str) else c if isinstance(c, list) else [c]
                 for c in cells
             )
             values[field] = list(chain.from_iterable(texts)) if field in records.LISTS else cells[0]
@@ -265,18 +294,18 @@ class WholeStore:
     settings: dict[str, str]
     gates: tuple[tuple[int, str, str], ...]
     changes: int
-    rows: tuple[log.Row, ...] = ()
+    rows: tuple[LogRow, ...] = ()
 
     def log(self, name: str) -> list[EditVersion]:
         """The changes. Raises StoreError for damaged ones; name: what they are in."""
         before = [None, *(row[5] for row in self.rows)]
-        return log.read_rows(
+        return read_rows(
             name, [(*row, checksum) for row, checksum in zip(self.rows, before, strict=False)]
         )
 
     def edits(self, name: str) -> list[ReadRow]:
         """The edits but retired ones, as an import takes them. Raises StoreError as `log`."""
-        edits = log.folded(self.log(name)).edits.values()
+        edits = folded(self.log(name)).edits.values()
         return [
             (f"{name}, edit {e.id}", e.record)
             for e in edits
@@ -287,13 +316,12 @@ class WholeStore:
 def lines_of(store: EditStore) -> Iterator[str]:
     """A store as lines of JSON: what there is besides the log, then each change as it is kept. Raises StoreError."""
     with store.transaction():
-        log.snapshot(store)  # it raises if the log is damaged
-        query = "SELECT number, edit, version, created_at, entry, checksum FROM drike_changes ORDER BY number"
-        rows, gates = (
-            store._run(each).fetchall()
-            for each in (query, "SELECT * FROM drike_gates ORDER BY number")
-        )
-        settings = {name: value for name in _KEPT if (value := store.setting(name)) is not None}
+        snapshot(store)  # it raises if the log is damaged
+        rows = store.log.rows()
+        gates = select(store.database, "SELECT * FROM drike_gates ORDER BY number")
+        settings = {
+            name: value for name in _KEPT if (value := store.settings.get(name)) is not None
+        }
     head = {"drike_store": _FORMAT, "settings": settings, "gates": gates, "changes": len(rows)}
     yield from (json.dumps(line, ensure_ascii=False) for line in (head, *rows))
 
@@ -318,16 +346,16 @@ def whole_store(path: Path) -> WholeStore | None:
 def restore(store: EditStore, whole: WholeStore) -> None:
     """Make an empty store what another was, with the same checksums. Raises StoreError."""
     with store.transaction():
-        if log.snapshot(store).revision or required_approvals(store):
+        if snapshot(store).revision or required_approvals(store):
             raise StoreError(
                 f"{store.name} has edits, or requires approvals, already: restore into a new store"
             )
         for row, change in zip(whole.rows, whole.log("the exported log"), strict=True):
-            store._write(row, change.record)
+            store.log.append_row(row, change.record)
         for gate in whole.gates:
-            store._insert("drike_gates", [gate])
+            insert(store.database, "drike_gates", [gate])
         for name, value in whole.settings.items():
-            store.save_setting(name, value)
+            store.settings.save(name, value)
 
 
 class Synced(NamedTuple):
@@ -363,7 +391,7 @@ def sync(
     with store.transaction():
         last, now = (
             next((each.id for each in store.changes() if each.checksum == seen), 0),
-            log.snapshot(store),
+            snapshot(store),
         )
         stored = {
             _stored(edit.record): edit.id for edit in (*now.edits.values(), *now.proposals.values())
@@ -391,16 +419,16 @@ def sync(
             changes += made
             if (id := made[-1].id if made else id) is not None:
                 files[id] = file
-        for id, edit in sorted(log.snapshot(store).edits.items()):
+        for id, edit in sorted(snapshot(store).edits.items()):
             if id > last or id in files or edit.record.status is Status.RETIRED:
                 continue
             if retire_missing:
-                changes += log.retire(store, id, author=author, reason="its file was removed")
+                changes += moves.retire(store, id, author=author, reason="its file was removed")
             else:
                 left.append(
                     f"edit {id} has no file any more: retire it (--retire-missing), or put the file back"
                 )
-        now = log.snapshot(store)
+        now = snapshot(store)
     written = list[str]()
     for id, edit in now.edits.items():
         known = files.get(id)
@@ -422,7 +450,7 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> Sequence[EditV
         return store.put(
             moves.entering(store, replace(one.record, author=author, reason=why), decides=True)
         )
-    known = log.versions(store, one.id)
+    known = versions_of(store, one.id)
     base = next((each.record for each in known if each.version == one.version), None)
     said = {one.record.subject, one.record.query, one.record.target_new}
     if base is None or said.isdisjoint(
@@ -431,7 +459,7 @@ def _merged(store: EditStore, one: _Given, author: str | None) -> Sequence[EditV
         raise StoreError(
             f"edit {one.id} has no such version {one.version}: take id and version out, to add it anew"
         )
-    now, file, last = log.decided_version(known).record, _said(one.record), known[-1].record
+    now, file, last = decided_version(known).record, _said(one.record), known[-1].record
     waiting = last.status in (Status.PROPOSED, Status.REJECTED) and effect(last) == effect(
         one.record
     )

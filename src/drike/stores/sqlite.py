@@ -7,15 +7,17 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from drike.edits import record as records
 from drike.edits.record import MissingStoreError, StoreError, UnavailableError, damaged
-from drike.stores import log
-from drike.stores.log import EditStore
+from drike.stores.database import held, migrations, select
+from drike.stores.edit_store import EditStore
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
-_MIGRATIONS = [step.split("\n\n") for step in log.migrations("sqlite.sql")]
+_MIGRATIONS = [step.split("\n\n") for step in migrations("sqlite.sql")]
+_SCHEMA_VERSION = len(_MIGRATIONS)
 _CLOSED = "cannot be opened ({}): check the path and its permissions, or give another --store"
 _REMEDIES: records.Remedies = (  # by how names of SQLite's errors begin
     (("SQLITE_BUSY", "SQLITE_LOCKED"), UnavailableError, records.BUSY),
@@ -28,12 +30,33 @@ _REMEDIES: records.Remedies = (  # by how names of SQLite's errors begin
 class SqliteStore(EditStore):
     """An `EditStore` in the file `path`; one that was put in its place is read from then on.
 
-    create: make the file if it is missing, readable by its owner only. wait: seconds for another process's or thread's
-    changes. Raises StoreError if the file cannot be used, is damaged, or is no store of edits.
+    create: make the file if it is missing, readable by its owner only. wait: seconds for another
+    process's or thread's changes. Raises StoreError if the file cannot be used, is damaged, or is
+    no store of edits.
     """
 
     def __init__(self, path: Path, *, create: bool = True, wait: float = 10.0) -> None:
-        self.name, self._path, self._wait = str(path), path.absolute(), wait
+        super().__init__(SqliteDatabase(path, create=create, wait=wait))
+
+
+class _FileState(NamedTuple):
+    """Which file is at a path, and when it was written; None for both if there is none."""
+
+    identity: object = None
+    written: object = None
+
+
+class SqliteDatabase:
+    """A `Database` in the file `path`; parameters as of `SqliteStore`."""
+
+    # SQLite has no function that hashes.
+    sum_of_marks_query: str | None = None
+
+    def __init__(self, path: Path, *, create: bool, wait: float) -> None:
+        self.name = str(path)
+        self.generation = 0
+        self._path = path.absolute()
+        self._wait = wait
         self._lock = threading.RLock()
         if create:
             with suppress(OSError):  # SQLite says what is wrong with the path
@@ -42,125 +65,152 @@ class SqliteStore(EditStore):
             raise MissingStoreError(path)
         self._open(create)
 
+    @property
+    def in_transaction(self) -> bool:
+        """As in `Database`."""
+        return self._connection.in_transaction
+
+    def key_of(self, text: str) -> str:
+        """The text itself."""
+        return text
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """As in `Database`."""
+        with held(self._lock, self._wait, self.name), self._explained():
+            self._follow()
+            yield
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """As in `Database`."""
+        with self.use():
+            if self.in_transaction:
+                yield
+                return
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._require_current()
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # If this fails, the journal is rolled back when the file is next opened.
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._require_current()
+
+    def execute(self, query: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """As in `Database`."""
+        # A file holds one store, whose tables need no prefix.
+        return self._connection.execute(query.replace("drike_", "").replace("%s", "?"), values)
+
+    def wait(self, query: str, values: Sequence[object], timeout: float) -> bool:
+        """As in `Database`."""
+        end = time.monotonic() + timeout
+        while True:
+            found = bool(select(self, query, values))
+            remaining = end - time.monotonic()
+            if found or remaining <= 0:
+                return found
+            time.sleep(min(remaining, _PAUSE))
+
     def close(self) -> None:
         """Let go of the file."""
         with self._lock:  # SQLite crashes if another thread is using it
-            self._file.close()
-
-    def wait(self, after: int, timeout: float) -> bool:
-        """As in `EditStore`."""
-        query, end = (
-            "SELECT 1 FROM drike_changes WHERE number > %s LIMIT 1",
-            time.monotonic() + timeout,
-        )
-        while not (found := self._rows(query, [after])) and (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, _PAUSE))
-        return bool(found)
-
-    @contextmanager
-    def _committed(self) -> Iterator[None]:
-        self._file.execute("BEGIN IMMEDIATE")
-        try:
-            self._begin()
-            yield
-            self._save_end()
-            self._require_current()
-            self._file.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):  # the journal is rolled back when the file is next opened
-                self._file.execute("ROLLBACK")
-            raise
-        self._require_current()
+            self._connection.close()
 
     def _open(self, create: bool) -> None:
         with self._explained():
-            current = self._at_path()
-            file = sqlite3.connect(
+            state = self._state_at_path()
+            connection = sqlite3.connect(
                 self._path, timeout=self._wait, isolation_level=None, check_same_thread=False
             )
             try:
-                self._prepare(file, create)
-                self._check_end(file.execute(_own(log.END)).fetchone())
-                [[version]] = file.execute("PRAGMA data_version")
+                self._prepare(connection, create)
+                [[data_version]] = connection.execute("PRAGMA data_version")
             except BaseException:
-                file.close()
+                connection.close()
                 raise
-            self._file, self._version, self._verified = file, version, False
-            self._opened, self._written = current
+        self._connection = connection
+        self._opened = state.identity
+        self._written = state.written
+        self._data_version = data_version
+        self.generation += 1
 
-    def _prepare(self, file: sqlite3.Connection, create: bool) -> None:
+    def _prepare(self, connection: sqlite3.Connection, create: bool) -> None:
         """Make the tables in a new file; refuse a file that is no store of this version."""
-        file.execute("PRAGMA synchronous = EXTRA")  # a change that returned survives a power cut
-        file.execute(
-            "PRAGMA cache_spill = OFF"
-        )  # readers need not wait for a large transaction until it commits
-        if _header(file) != (_APPLICATION, len(_MIGRATIONS)):
-            file.execute("BEGIN IMMEDIATE")  # another process may have made the tables meanwhile
-            application, version = _header(file)
-            [[tables]] = file.execute("SELECT count(*) FROM sqlite_master")
-            if application != _APPLICATION and (version or tables):
-                raise StoreError(
-                    f"{self.name} is a database of another program: give another --store"
-                )
-            if version > len(_MIGRATIONS):
-                raise StoreError(
-                    f"{self.name} was written by a newer drike: update drike to use it"
-                )
-            if not (tables or create):
-                raise damaged(self.name, "it is empty")
-            for statement in (statement for step in _MIGRATIONS[version:] for statement in step):
-                file.execute(statement)
-            file.execute(f"PRAGMA application_id = {_APPLICATION}")
-            file.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
-            file.execute("COMMIT")
-        file.execute(
-            "PRAGMA journal_mode = DELETE"
-        )  # SQLite before 3.51.3 can corrupt a file with a write-ahead log
+        # A change that returned survives a power cut.
+        connection.execute("PRAGMA synchronous = EXTRA")
+        # Readers need not wait for a large transaction until it commits.
+        connection.execute("PRAGMA cache_spill = OFF")
+        if _header(connection) != (_APPLICATION, _SCHEMA_VERSION):
+            self._migrate(connection, create)
+        # SQLite before 3.51.3 can corrupt a file with a write-ahead log.
+        connection.execute("PRAGMA journal_mode = DELETE")
 
-    def _at_path(self) -> tuple[object, object]:
-        """Which file is at the path, and when it was written; None, None if there is none."""
+    def _migrate(self, connection: sqlite3.Connection, create: bool) -> None:
+        """Make the tables, or bring those of an earlier version up to date."""
+        connection.execute("BEGIN IMMEDIATE")
+        application, version = _header(connection)  # another process may have made the tables
+        [[tables]] = connection.execute("SELECT count(*) FROM sqlite_master")
+        if application != _APPLICATION and (version or tables):
+            raise StoreError(f"{self.name} is a database of another program: give another --store")
+        if version > _SCHEMA_VERSION:
+            raise StoreError(f"{self.name} was written by a newer drike: update drike to use it")
+        if not (tables or create):
+            raise damaged(self.name, "it is empty")
+        for statements in _MIGRATIONS[version:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+
+    def _state_at_path(self) -> _FileState:
         with suppress(OSError):
             status = self._path.stat()
-            return (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size)
-        return None, None
+            identity = (status.st_dev, status.st_ino)
+            return _FileState(identity, written=(status.st_mtime_ns, status.st_size))
+        return _FileState()
 
     def _require_current(self) -> None:
-        which, self._written = self._at_path()
-        if which is None or which != self._opened:
+        """Raise StoreError if the file at the path is not the one that is open."""
+        state = self._state_at_path()
+        self._written = state.written
+        if state.identity is None or state.identity != self._opened:
             raise StoreError(
                 f"{self.name} was replaced during a change, which may be lost: look, and try again"
             )
 
-    @property
-    def _writing(self) -> bool:
-        return self._file.in_transaction
-
-    def _run(self, query: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
-        return self._file.execute(_own(query), values)
-
     def _follow(self) -> None:
         """Open the file anew if another one has taken its place. Raises StoreError."""
-        if self._writing:
+        if self.in_transaction:
             return
-        which, written = self._at_path()
-        if which is None:
+        state = self._state_at_path()
+        if state.identity is None:
             raise UnavailableError(f"{self.name} is gone: put it back, or a copy in its place")
-        [[version]] = self._file.execute("PRAGMA data_version")
-        # A file that was overwritten may look to SQLite like the one whose pages it has in memory.
-        overwritten = written != self._written and version == self._version
-        if (
-            which != self._opened
-            or overwritten
-            or _header(self._file) != (_APPLICATION, len(_MIGRATIONS))
-        ):
-            old = self._file
+        [[data_version]] = self._connection.execute("PRAGMA data_version")
+        if self._is_another(state, data_version):
+            old = self._connection
             self._open(create=False)
             old.close()
         else:
-            self._written, self._version = written, version
+            self._written = state.written
+            self._data_version = data_version
+
+    def _is_another(self, state: _FileState, data_version: int) -> bool:
+        """Whether the file at the path is not the one that is open, as it was left."""
+        if state.identity != self._opened:
+            return True
+        # A file that was overwritten may look to SQLite like the one whose pages it has in memory.
+        if state.written != self._written and data_version == self._data_version:
+            return True
+        return _header(self._connection) != (_APPLICATION, _SCHEMA_VERSION)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
+        """Raise SQLite's errors as StoreError."""
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as problem:  # the latter from a damaged file
@@ -172,13 +222,8 @@ class SqliteStore(EditStore):
             raise records.explained(self.name, kind, str(problem), _REMEDIES) from problem
 
 
-def _own(query: str) -> str:
-    """A statement of `log` as SQLite has it: a file holds one store, whose tables need no prefix."""
-    return query.replace("drike_", "").replace("%s", "?")
-
-
-def _header(file: sqlite3.Connection) -> tuple[int, int]:
-    [[application]], [[version]] = map(
-        file.execute, ("PRAGMA application_id", "PRAGMA user_version")
-    )
+def _header(connection: sqlite3.Connection) -> tuple[int, int]:
+    """The numbers of the program and of the schema in the header of a file."""
+    [[application]] = connection.execute("PRAGMA application_id")
+    [[version]] = connection.execute("PRAGMA user_version")
     return application, version

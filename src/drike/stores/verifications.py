@@ -1,19 +1,24 @@
-"""Verifications that a store keeps: what was asked of a model about its edits, and whether the answers held."""
+"""Verifications that a store keeps: what a model was asked about its edits, and what it answered."""
 
 import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from drike.answers.statements import Stated
 from drike.edits.record import StoreError, damaged
-from drike.stores.log import EditStore
+from drike.stores.database import Database, insert, select
+from drike.stores.settings import Settings
 from drike.support.records import parse, read
 
-_KEPT = 50  # runs
-_COUNT = "verifications"  # the setting with the number of the last run; where it is missing, so is the table
-_TABLE = "CREATE TABLE IF NOT EXISTS drike_verifications (number BIGINT PRIMARY KEY, verification TEXT NOT NULL)"
+_MOST_KEPT = 50  # runs
+_LAST_NUMBER = "verifications"  # the setting with it; where it is missing, so is the table
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS drike_verifications "
+    "(number BIGINT PRIMARY KEY, verification TEXT NOT NULL)"
+)
 
 
 class QuestionKind(StrEnum):
@@ -31,7 +36,7 @@ class QuestionKind(StrEnum):
 
     @property
     def concerns(self) -> bool:
-        """Whether the edit shall take on it; else it shall leave the answer alone."""
+        """Whether the edit is to change the answer; else it is to leave it alone."""
         return self not in (QuestionKind.NEGATIVE, QuestionKind.SIBLING, QuestionKind.NEAR)
 
 
@@ -50,7 +55,11 @@ class VerifiedQuestion:
 
 @dataclass(frozen=True)
 class Verification:
-    """A run. at: when. model, gate, placement: what answered, decided, and wrote the facts. drike: the version."""
+    """A run of questions.
+
+    at: when it was made. model: what answered. gate, threshold: what decided which edits a question
+    concerns. placement: how the facts were written into requests. drike: its version.
+    """
 
     at: str
     model: str
@@ -61,67 +70,85 @@ class Verification:
     questions: tuple[VerifiedQuestion, ...]
 
 
-Change = tuple[
-    VerifiedQuestion, VerifiedQuestion
-]  # a question whose answer held in one of two runs, as in both
+class Verifications:
+    """The runs that a database keeps, the latest of them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._settings = Settings(database)
+
+    def last_number(self) -> int:
+        """The number of the last run; 0 if there is none. Raises StoreError."""
+        return int(self._settings.get(_LAST_NUMBER) or 0)
+
+    def save(self, run: Verification) -> int:
+        """Keep a run, and the last ones before it; return its number. Raises StoreError."""
+        with self._database.transaction():
+            number = self.last_number() + 1
+            if number == 1:
+                self._database.execute(_TABLE)
+            text = json.dumps(asdict(run), ensure_ascii=False)
+            insert(self._database, "drike_verifications", [(number, text)])
+            self._database.execute(
+                "DELETE FROM drike_verifications WHERE number <= %s", [number - _MOST_KEPT]
+            )
+            self._settings.save(_LAST_NUMBER, str(number))
+        return number
+
+    def load(self, number: int) -> Verification:
+        """The run with a number. Raises StoreError if it is not kept, or damaged."""
+        rows = []
+        if 0 < number <= self.last_number():
+            query = "SELECT verification FROM drike_verifications WHERE number = %s"
+            rows = select(self._database, query, [number])
+        if not rows:
+            raise StoreError(
+                f"{self._database.name} keeps no verification {number}: run drike edits verify "
+                f"(the last {_MOST_KEPT} stay)"
+            )
+        [[text]] = rows
+        try:
+            return read(Verification, parse(text))
+        except ValueError as problem:
+            what = f"verification {number}: {problem}"
+            raise damaged(self._database.name, what) from None
 
 
-def last_number(store: EditStore) -> int:
-    """The number of the last run; 0 if there is none."""
-    return int(store.setting(_COUNT) or 0)
+class Change(NamedTuple):
+    """A question whose answer held in one of two runs, as in both."""
+
+    before: VerifiedQuestion
+    after: VerifiedQuestion
 
 
-def save(store: EditStore, run: Verification) -> int:
-    """Keep a run, and the last ones before it; return its number. Raises StoreError."""
-    with store.transaction():
-        number = last_number(store) + 1
-        if number == 1:
-            store._run(_TABLE)
-        store._insert(
-            "drike_verifications", [(number, json.dumps(asdict(run), ensure_ascii=False))]
-        )
-        store._run("DELETE FROM drike_verifications WHERE number <= %s", [number - _KEPT])
-        store.save_setting(_COUNT, str(number))
-    return number
+class Comparison(NamedTuple):
+    """Of the questions that two runs asked, those whose answer no longer holds, or holds now."""
+
+    broken: list[Change]
+    mended: list[Change]
 
 
-def saved(store: EditStore, number: int) -> Verification:
-    """A run that is kept. Raises StoreError if there is none with this number, or it is damaged."""
-    query = "SELECT verification FROM drike_verifications WHERE number = %s"
-    rows = store._rows(query, [number]) if 0 < number <= last_number(store) else []
-    if not rows:
-        raise StoreError(
-            f"{store.name} keeps no verification {number}: run drike edits verify (the last {_KEPT} stay)"
-        )
-    try:
-        return read(Verification, parse(rows[0][0]))
-    except ValueError as problem:
-        raise damaged(store.name, f"verification {number}: {problem}") from None
-
-
-def compare(before: Verification, after: Verification) -> tuple[list[Change], list[Change]]:
+def compare_runs(before: Verification, after: Verification) -> Comparison:
     """What broke between two runs, and what was mended, of the questions that both asked."""
-    earlier, later = _by_question(before), _by_question(after)
-    changed = [
-        (earlier[key], now)
-        for key, now in later.items()
-        if key in earlier and earlier[key].holds != now.holds
-    ]
-    return [pair for pair in changed if not pair[1].holds], [
-        pair for pair in changed if pair[1].holds
-    ]
+    earlier = _by_question(before)
+    comparison = Comparison([], [])
+    for question, now in _by_question(after).items():
+        if question in earlier and earlier[question].holds != now.holds:
+            changes = comparison.mended if now.holds else comparison.broken
+            changes.append(Change(earlier[question], now))
+    return comparison
 
 
 def _by_question(run: Verification) -> Mapping[tuple[int, QuestionKind, str], VerifiedQuestion]:
-    """Of the answers to each question the first that holds, if more than half do, or the first that does not."""
-    by_question = defaultdict(list)
+    """One answer to each question: the first that holds, if more than half of them do.
+
+    Otherwise it is the first that does not hold.
+    """
+    answers_by_question = defaultdict[tuple[int, QuestionKind, str], list[VerifiedQuestion]](list)
     for answer in run.questions:
-        by_question[answer.edit, answer.kind, answer.question].append(answer)
-    halves = {
-        key: 2 * sum(answer.holds for answer in answers) > len(answers)
-        for key, answers in by_question.items()
-    }
-    return {
-        key: next(a for a in answers if a.holds is halves[key])
-        for key, answers in by_question.items()
-    }
+        answers_by_question[answer.edit, answer.kind, answer.question].append(answer)
+    chosen = {}
+    for question, answers in answers_by_question.items():
+        most_hold = 2 * sum(answer.holds for answer in answers) > len(answers)
+        chosen[question] = next(answer for answer in answers if answer.holds is most_hold)
+    return chosen

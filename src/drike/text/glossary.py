@@ -1,216 +1,174 @@
-"""Phrases of ten languages by kind (`phrases.txt`), and questions in plain English, as wordings are.
+"""Questions of other languages in plain English, word by word (`glossary.txt`).
 
-"Wie hoch ist it?" becomes "how high is it?", word by word (`glossary.txt`): what is compared are the words, hardly
-their order. "captial" is read as "capital", which the wordings of relations have.
+"Wie hoch ist it?" becomes "how high is it?". What is compared with such a text are its words,
+hardly their order.
 """
 
 import re
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import NamedTuple
 
-from drike.encoders.base import content
-from drike.text.relation_wordings import built_in
-from drike.text.short_forms import lists, sections
-from drike.text.typos import one_typo, shortened
+from drike.text.capitals import find_name
+from drike.text.phrases import SPACELESS as SPACELESS  # noqa: PLC0414
+from drike.text.phrases import find_phrase, phrase_at
+from drike.text.spelling import corrected as corrected  # noqa: PLC0414
+from drike.text.word_lists import data_lines
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_PLAIN = str.maketrans({"ß": "ss", "ı": "i", "ł": "l"})
-_MARKS = re.compile(r"[\u0300-\u036f\u064b-\u0655]")  # of Latin, Cyrillic and Arabic letters
-_KANA = re.compile(r"[\u3040-\u309f了吗嗎呢吧]+")  # of inflections and particles
-_LOWER = re.compile(r"(?<!\w)[a-z]{5,20}(?!\w)")
-_LONGEST = 1_000  # characters of a text
-_STEM = range(20, 2, -1)  # letters, the longest first
-_LEAST_WORD = 5  # letters; in a word of five, letters are only swapped
-_MOST_WORDS, _MOST_SIGNS = 3, 10  # of a phrase
-_ENGLISH, _JAPANESE = "en", "ja"
-SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
-_NAME = re.compile(r"(?<=[^\s.!?:\"“(])\s+[\"“'(]?(?=[^\W\d_])(\w[\w'’-]*)")
-_BEFORE_NOUN = re.compile(
-    rf"\b(?:{'|'.join(sections('text/asking.txt')['before nouns'])})$", re.IGNORECASE
-)
+_PLAIN_LETTERS = str.maketrans({"ß": "ss", "ı": "i", "ł": "l"})
+_ACCENTS = re.compile(r"[\u0300-\u036f\u064b-\u0655]")  # of Latin, Cyrillic and Arabic letters
+# Kana and Han of inflections and particles, which are left where no phrase is known.
+_INFLECTIONS = re.compile(r"[\u3040-\u309f了吗嗎呢吧]+")
+
+_LONGEST_TEXT = 1_000  # characters; longer texts stay as they are
+_LONGEST_STEM, _SHORTEST_STEM = 20, 3  # letters
+_MOST_WORDS = 3  # of a phrase
+_MOST_SIGNS = 10  # of a phrase in Han or kana
+_ENGLISH = "en"
+_JAPANESE = "ja"  # stands for all texts in Han or kana
+_SUBJECT = "it"
+
+
+class _Word(NamedTuple):
+    """A word of a text: where it stands, and how it is looked up."""
+
+    start: int
+    stop: int
+    folded: str
 
 
 class _Language(NamedTuple):
-    """English by phrase, as they are folded, and by the beginning of a word; the words of all phrases."""
+    """What a language calls things, in folded letters."""
 
-    phrases: dict[str, str]
-    stems: dict[str, str]
-    words: set[str]
+    english_by_phrase: dict[str, str]
+    english_by_stem: dict[str, str]  # for all words that begin so
+    words: set[str]  # of all phrases
 
     def english(self, phrase: str) -> str | None:
         """A phrase in English, if it is known."""
-        known = self.phrases.get(phrase)
-        if known is None and self.stems and " " not in phrase:
-            sizes = _STEM[max(0, _STEM.start - len(phrase)) :]
-            known = next(
-                (self.stems[stem] for size in sizes if (stem := phrase[:size]) in self.stems), None
-            )
-        return known
+        english = self.english_by_phrase.get(phrase)
+        if english is not None or " " in phrase or not self.english_by_stem:
+            return english
+        for size in range(min(len(phrase), _LONGEST_STEM), _SHORTEST_STEM - 1, -1):
+            english = self.english_by_stem.get(phrase[:size])
+            if english is not None:
+                return english
+        return None
+
+    def knows(self, word: str, stems: frozenset[str]) -> bool:
+        """Whether it has a word, of which these are all beginnings that may be stems."""
+        return word in self.words or not self.english_by_stem.keys().isdisjoint(stems)
 
 
 def glossed(text: str) -> str:
-    """A text with the words that are known in English, if most of its words are of one other language."""
-    if len(text) > _LONGEST:
+    """A text with its known words in English, if most of its words are of one other language."""
+    if len(text) > _LONGEST_TEXT:
         return text
     if SPACELESS.search(text):
-        return " ".join(_KANA.sub(" ", "".join(_signs(text))).split())
-    read = [(match.start(), match.end(), _folded(match[0])) for match in _WORD.finditer(text)]
-    said = [word for _, _, word in read if word != "it"]
-    counts = Counter(code for word in said for code in _knowing(word))
-    most = max(_languages(), key=lambda code: counts[code])
-    if (
-        counts[most] <= 2 * counts[_ENGLISH]
-        or counts[most] < min(2, len(said))
-        or 2 * counts[most] < len(said)
-    ):
-        return text
-    language, done, pieces, i = _languages()[most], 0, list[str](), 0
-    while i < len(read):
-        for size in range(_MOST_WORDS, 0, -1):
-            some = read[i : i + size]
-            english = (
-                language.english(" ".join(word for _, _, word in some))
-                if len(some) == size
-                else None
-            )
-            if english is not None and (size > 1 or some[0][2] != "it"):
-                pieces += [text[done : some[0][0]], english]
-                done, i = some[-1][1], i + size - 1
+        return _glossed_signs(text)
+
+    words = [_Word(match.start(), match.end(), _folded(match[0])) for match in _WORD.finditer(text)]
+    language = _language_of([word.folded for word in words if word.folded != _SUBJECT])
+    return text if language is None else _glossed_words(text, words, language)
+
+
+def _language_of(words: Sequence[str]) -> _Language | None:
+    """The language that knows most of some words; None if it may be English or knows too few."""
+    counts = Counter(code for word in words for code in _languages_with(word))
+    code = max(_languages(), key=lambda code: counts[code])
+    known = counts[code]
+    more_than_english = known > 2 * counts[_ENGLISH]
+    enough = known >= min(2, len(words)) and 2 * known >= len(words)
+    return _languages()[code] if more_than_english and enough else None
+
+
+def _glossed_words(text: str, words: Sequence[_Word], language: _Language) -> str:
+    """A text with the longest phrases at each place in English."""
+    pieces: list[str] = []
+    written = 0  # characters of the text that are in `pieces`
+    number = 0
+    while number < len(words):
+        phrase = _phrase_from(words, number, language)
+        if phrase is None:
+            number += 1
+            continue
+        english, size = phrase
+        pieces += [text[written : words[number].start], english]
+        written = words[number + size - 1].stop
+        number += size
+    return "".join((*pieces, text[written:]))
+
+
+def _phrase_from(
+    words: Sequence[_Word], number: int, language: _Language
+) -> tuple[str, int] | None:
+    """The longest phrase that begins with a word: in English, and how many words it has."""
+    for size in range(min(_MOST_WORDS, len(words) - number), 0, -1):
+        phrase = " ".join(word.folded for word in words[number : number + size])
+        english = language.english(phrase)
+        if english is not None and phrase != _SUBJECT:
+            return english, size
+    return None
+
+
+def _glossed_signs(text: str) -> str:
+    """A text in Han or kana with the longest phrases in English, and without inflections."""
+    english = _INFLECTIONS.sub(" ", "".join(_phrases_in_signs(text)))
+    return " ".join(english.split())
+
+
+def _phrases_in_signs(text: str) -> Iterator[str]:
+    english_by_phrase = _languages()[_JAPANESE].english_by_phrase
+    place = 0
+    while place < len(text):
+        for size in range(_MOST_SIGNS, 0, -1):
+            phrase = text[place : place + size]
+            if phrase in english_by_phrase:
+                yield f" {english_by_phrase[phrase]} "
                 break
-        i += 1
-    return "".join((*pieces, text[done:]))
+        else:
+            phrase = text[place]
+            yield phrase
+        place += len(phrase)
 
 
-def _folded(word: str) -> str:
-    word = word.lower()
-    return (
-        word
-        if word.isascii()
-        else _MARKS.sub("", unicodedata.normalize("NFKD", word)).translate(_PLAIN)
-    )
-
-
-def _signs(text: str) -> Iterator[str]:
-    """A text without spaces, the longest phrase that is known at each place in English."""
-    known, at = _languages()[_JAPANESE].phrases, 0
-    while at < len(text):
-        phrases = (text[at : at + size] for size in range(_MOST_SIGNS, 0, -1))
-        phrase = next((phrase for phrase in phrases if phrase in known), None)
-        yield f" {known[phrase]} " if phrase else text[at]
-        at += len(phrase or text[at])
+def _folded(text: str) -> str:
+    """A text in small letters without accents, as phrases are looked up."""
+    text = text.lower()
+    if text.isascii():
+        return text
+    return _ACCENTS.sub("", unicodedata.normalize("NFKD", text)).translate(_PLAIN_LETTERS)
 
 
 @lru_cache(maxsize=1 << 12)
-def _knowing(word: str) -> tuple[str, ...]:
-    """The languages that know a word."""
-    stems, languages = {word[:size] for size in _STEM}, _languages().items()
-    return tuple(
-        code
-        for code, some in languages
-        if word in some.words or not some.stems.keys().isdisjoint(stems)
-    )
+def _languages_with(word: str) -> tuple[str, ...]:
+    """The codes of the languages that know a word."""
+    stems = frozenset(word[:size] for size in range(_SHORTEST_STEM, _LONGEST_STEM + 1))
+    return tuple(code for code, language in _languages().items() if language.knows(word, stems))
 
 
 @cache
 def _languages() -> dict[str, _Language]:
     """The languages of glossary.txt by their code, English first."""
-    found = dict[str, _Language]()
-    for line in _lines("glossary.txt"):
+    languages: dict[str, _Language] = {}
+    for line in data_lines("text/glossary.txt"):
         code, _, rest = line.partition(": ")
-        language = found.setdefault(code, _Language({}, {}, set()))
-        for entry in (rest if code == _JAPANESE else _folded(rest)).split(", "):
+        language = languages.setdefault(code, _Language({}, {}, set()))
+        entries = rest if code == _JAPANESE else _folded(rest)
+        for entry in entries.split(", "):
             phrase, _, english = entry.partition(" = ")
             if phrase.endswith("*"):
-                language.stems[phrase[:-1]] = english or phrase[:-1]
+                stem = phrase.removesuffix("*")
+                language.english_by_stem[stem] = english or stem
             else:
-                language.phrases[phrase] = english or phrase
+                language.english_by_phrase[phrase] = english or phrase
                 language.words.update(phrase.split())
-    return found
+    return languages
 
 
-def _lines(name: str) -> list[str]:
-    lines = files("drike.text").joinpath(name).read_text("utf-8").splitlines()
-    return [line for line in lines if line.strip() and not line.startswith("#")]
-
-
-def corrected(text: str) -> str:
-    """A text with its longer words in lower case as the wordings of relations spell them.
-
-    Only unknown words, for one known word with the same first and last letter, by letters swapped, missing or too many.
-    """
-    return _LOWER.sub(lambda word: _right(word[0]), text) if len(text) <= _LONGEST else text
-
-
-@lru_cache(maxsize=1 << 12)
-def _right(word: str) -> str:
-    known, by_part = _spellings()
-    if word in known or content(word) < 1 or word in lists("common words"):
-        return word
-    near = {
-        right
-        for part in shortened(word)
-        for right in by_part.get(part, ())
-        if one_typo(word, right)
-    }
-    near = {w for w in near if (w[0], w[-1]) == (word[0], word[-1])}
-    near = {
-        w for w in near if sorted(w) == sorted(word) or len(word) != len(w) > _LEAST_WORD
-    }  # no exchanged letter
-    return near.pop() if len(near) == 1 else word
-
-
-@cache
-def _spellings() -> tuple[frozenset[str], dict[str, list[str]]]:
-    """The words of wordings and those of `spelling.txt`, and the longer of the former by each letter left out."""
-    texts = (text for relation in built_in() for group in relation.groups for text in group)
-    wordings = {
-        word for text in texts for word in re.findall(rf"[a-z]{{{_LEAST_WORD},}}", text.lower())
-    }
-    others = {word for line in _lines("spelling.txt") for word in line.split()}
-    by_part = defaultdict[str, list[str]](list)
-    for word in sorted(wordings):
-        for part in shortened(word):
-            by_part[part].append(word)
-    return frozenset(wordings | others), dict(by_part)
-
-
-@cache
-def patterns(kind: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Patterns of all phrases of a kind, in any case: with spaces around words, without, and with, behind no letter."""
-    split = [line.partition(": ") for line in _lines("phrases.txt") if ": " in line]
-    phrases = {
-        p.strip() for head, _, rest in split if head.split()[-1] == kind for p in rest.split("|")
-    }
-    some: dict[bool, list[str]] = {False: [r"(?!)"], True: [r"(?!)"]}
-    for phrase in sorted(phrases, key=len, reverse=True):
-        some[SPACELESS.search(phrase) is not None].append(re.escape(phrase).replace(r"\ ", r"\s+"))
-    spaced, spaceless = (f"(?:{'|'.join(phrases)})" for phrases in some.values())
-    plain, within = (
-        re.compile(rf"{behind}{spaced}(?!\w)", re.IGNORECASE) for behind in ("", r"(?<![^\W_])")
-    )
-    return plain, re.compile(spaceless), within
-
-
-def begins(text: str, kind: str, at: int = 0) -> str | None:
-    """The phrase with which a text begins, or goes on at a place."""
-    spaced, spaceless, _ = patterns(kind)
-    return match[0] if (match := spaced.match(text, at) or spaceless.match(text, at)) else None
-
-
-def held(text: str, kind: str) -> int | None:
-    """Where a text holds a phrase for the first time."""
-    _, spaceless, within = patterns(kind)
-    return match.start() if (match := within.search(text) or spaceless.search(text)) else None
-
-
-def own_name(text: str) -> int | None:
-    """Where a text has a word in capitals behind its first one: where only names have them, a subject of its own."""
-    for match in _NAME.finditer(text) if text[1:] != text[1:].lower() else ():
-        noun = _BEFORE_NOUN.search(text, max(0, match.start() - 12), match.start())  # in German
-        if match[1][0].isupper() and not noun and not begins(match[1], "common"):
-            return match.start(1)
-    return None
+begins = phrase_at
+held = find_phrase
+own_name = find_name

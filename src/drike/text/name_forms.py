@@ -11,12 +11,11 @@ import numpy as np
 
 from drike.text.short_forms import (
     NameMatch,
-    in_other_languages,
     is_person,
-    lists,
     plain_size,
     short_forms,
 )
+from drike.text.word_lists import in_other_languages, word_list
 from drike.text.words import MAX_NAME_PARTS, MODULUS, Fingerprints, Words, extended
 
 LONG_WORD, LONGEST_WORD = 5, 40  # letters; other words of names are not checked for typos
@@ -57,15 +56,15 @@ class NameForms(NamedTuple):
             forms.long.update(long)
             forms.parts.update(long.values())
             size = plain_size(name)
-            at = next((i for i in range(size - 1) if folded[i] not in lists("titles")), 0)
+            at = next((i for i in range(size - 1) if folded[i] not in word_list("titles")), 0)
             paired = size > 1 and min(map(len, (folded[at], folded[size - 1]))) > 1
-            paired = paired and folded[at] not in lists("articles")
+            paired = paired and folded[at] not in word_list("articles")
             if paired and is_person(name, folded, at, size):
                 pair = (keys[at] + keys[size - 1]) * _PERSON % MODULUS ^ _PERSON
                 forms.names.add(pair ^ OF_KIND[NameMatch.PARTIAL])
                 forms.parts.add(pair)
                 if all(
-                    len(word) == 1 or word in lists("particles")
+                    len(word) == 1 or word in word_list("particles")
                     for word in folded[at + 1 : size - 1]
                 ):
                     forms.parts.add(pair ^ SHORTER)  # a text may add middle names
@@ -99,11 +98,11 @@ class NameForms(NamedTuple):
         if kind is not NameMatch.FULL:
             self.parts.add(whole ^ SHORTER)
         self.names.add(whole ^ OF_KIND[kind])
-        common = folded[0] in lists("common words") and all(
-            word in lists("common words") for word in folded
+        common = folded[0] in word_list("common words") and all(
+            word in word_list("common words") for word in folded
         )
         short = len(text) < 3 and text < "\u2e80"  # two signs of Han are a whole name
-        if common or short or " ".join(folded) in lists("homonyms"):
+        if common or short or " ".join(folded) in word_list("homonyms"):
             self.written[text] = whole
 
 

@@ -1,4 +1,4 @@
-"""Relations as people word them: those that come with drike (`relations/*.txt`), and those of a user's files."""
+"""Relations as people word them: those that come with drike, and those of a user's files."""
 
 import re
 from collections import defaultdict
@@ -19,7 +19,10 @@ _WORDING = re.compile(r"(?:(?P<language>[a-z]{2}): )?(?P<text>.*\{\}.*)")
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation with its wordings, with "it" for the subject, in groups: questions, statements, other languages."""
+    """A relation and its wordings, with "it" for the subject.
+
+    Its groups are questions, statements, and the wordings of each other language.
+    """
 
     name: str
     groups: tuple[tuple[str, ...], ...]
@@ -50,7 +53,10 @@ def read_relations(files: Iterable[Path]) -> tuple[Relation, ...]:
 
 
 def relations_in(text: str, name: str) -> list[Relation]:
-    """The relations in the text of a file called `name`. Raises UsageError with the name, the line and the remedy."""
+    """The relations in the text of a file called `name`.
+
+    Raises UsageError with the name, the line and the remedy.
+    """
     wordings_by_group: dict[str, list[str]] | None = None
     relations: dict[str, dict[str, list[str]]] = {}
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,47 +1,50 @@
-"""Short forms of a name: what else a text may call what has it, by rules and the lists of names.txt."""
+"""Short forms of a name: what else a text may call what has it.
+
+Rules derive them with the word lists of names.txt.
+"""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
 
-from drike.text.words import Words, words
+from drike.text.word_lists import data_sections, demonyms, word_list
+from drike.text.words import Words
 
 MOST_INITIALS = 4
 
 _TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishes one of several
-_BRACKET = re.compile(r"(.+) \(([^()]+)\)")
+_WITH_BRACKET = re.compile(r"(.+) \(([^()]+)\)")
 _ACRONYM = re.compile(r"[A-Z][A-Z0-9&]{1,7}")
-_JOINED = re.compile(r"[A-Z]{2,3}")  # initials without points
-_OF_OTHERS = (
-    "common words",
-    "first names",
-    "famous towns",
-    "homonyms",
-)  # lists of what names other things alone
-_MOST_LEGAL_WORDS, _MOST_PERSON_WORDS = 4, 6
+_JOINED_INITIALS = re.compile(r"[A-Z]{2,3}")  # without points
+
+_MOST_LEGAL_WORDS = 4  # of a legal form
+_MOST_PERSON_WORDS = 6
+_MOST_COUNTRY_WORDS = 4
+_SHORTEST_LAST_NAME = 3  # letters
+# Words that are no last names, and words that alone name something else.
+_NO_LAST_NAMES = ("common words", "after", "legal forms")
+_OTHER_THINGS = ("common words", "first names", "famous towns", "homonyms")
 
 
 class NameMatch(StrEnum):
     """How a query names a subject."""
 
     FULL = "full"
-    SHORT = "short"  # without a legal form, title or article; with initials, as an acronym, with an s at the end
-    PARTIAL = (
-        "partial"  # a person's first and last name, or a name without what is behind its comma
-    )
+    # Without a legal form, title or article; with initials, as an acronym, with an s at the end.
+    SHORT = "short"
+    # A person's first and last name, or a name without what is behind its comma.
+    PARTIAL = "partial"
     LAST = "last"  # a person's last name alone
     DEMONYM = "demonym"  # "French" for France
     TYPO = "typo"
 
 
 class ShortForm(NamedTuple):
-    """A short form of a name: some text, and behind it the words begin..end (excluded) of the name."""
+    """A short form: some text, and behind it the words begin..end (excluded) of the name."""
 
     kind: NameMatch
     prefix: str
@@ -50,185 +53,210 @@ class ShortForm(NamedTuple):
 
     def text(self, name: Words) -> str:
         """As it is shown."""
-        own = name.between(self.begin, self.end) if self.begin < self.end else ""
-        return " ".join(filter(None, (self.prefix, own)))
+        rest = name.between(self.begin, self.end) if self.begin < self.end else ""
+        return " ".join(part for part in (self.prefix, rest) if part)
 
 
 def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
-    """The short forms of a name, given its words as they are compared; some perhaps twice. Initials have no points."""
-    if not (size := plain_size(name)):
+    """The short forms of a name, given its words as they are compared; some perhaps twice.
+
+    Initials have no points.
+    """
+    size = plain_size(name)
+    if not size:
         return
-    if 1 < size < len(folded):
-        yield ShortForm(NameMatch.PARTIAL, "", 0, size)
-    if size < len(folded) and (
-        match := _BRACKET.fullmatch(name.text)
-    ):  # with an acronym before or in it
-        for short, long in (match.groups(), match.group(2, 1)):
-            initials = "".join(part[0] for part in re.split(r"[\s-]+", long) if part[:1].isupper())
-            if _ACRONYM.fullmatch(short) and short == initials:
-                yield from (
-                    ShortForm(NameMatch.SHORT, "", *some)
-                    for some in ((0, size), (size, len(folded)))
-                )
+
+    if size < len(folded):
+        yield from _without_title(name, size, len(folded))
+
     begin, end = _kernel(name, folded, size)
     if begin < end and (begin, end) != (0, size):
-        kind = (
-            NameMatch.SHORT
-            if begin == 0 or end - begin > 1 or folded[0] in lists("articles")
-            else NameMatch.LAST
-        )
-        yield ShortForm(kind, "", begin, end)
-        if begin and end < size:  # without one of both
-            yield from (ShortForm(NameMatch.SHORT, "", *some) for some in ((begin, size), (0, end)))
+        yield from _of_kernel(folded, begin, end, size)
     if end - begin > 1 and is_person(name, folded, begin, end):
         yield from _of_person(name, folded, begin, end)
     yield from _of_thing(name, folded, begin, end)
-    if size <= 4:
-        yield from (
-            ShortForm(NameMatch.DEMONYM, of, 0, 0) for of in demonyms().get(" ".join(folded), ())
-        )
+
+    if size <= _MOST_COUNTRY_WORDS:
+        for demonym in demonyms().get(" ".join(folded), ()):
+            yield ShortForm(NameMatch.DEMONYM, demonym, 0, 0)
 
 
 def plain_size(name: Words) -> int:
     """How many words of a name stand before its comma or bracket."""
-    if not (match := _TITLE.search(name.text)):
+    title = _TITLE.search(name.text)
+    if title is None:
         return len(name)
-    return int(np.searchsorted(name.ends, match.start(), side="right"))
+    return int(np.searchsorted(name.ends, title.start(), side="right"))
 
 
 def is_person(name: Words, folded: Sequence[str], begin: int, end: int) -> bool:
     """Whether some words of a name may be a person's: six at most, in capitals, particles aside."""
-    some, particles = (
-        zip(name.begins[begin:end].tolist(), folded[begin:end], strict=True),
-        lists("particles"),
+    if end - begin > _MOST_PERSON_WORDS:
+        return False
+    particles = word_list("particles")
+    first_letters = (name.text[place] for place in name.begins[begin:end].tolist())
+    return all(
+        letter.isupper() or word in particles
+        for letter, word in zip(first_letters, folded[begin:end], strict=True)
     )
-    return end - begin <= _MOST_PERSON_WORDS and all(
-        name.text[at].isupper() or word in particles for at, word in some
-    )
+
+
+def _without_title(name: Words, size: int, total: int) -> Iterator[ShortForm]:
+    """A name without what follows its comma or bracket, or both parts if one is an acronym.
+
+    "World Health Organization (WHO)" is called by either.
+    """
+    if size > 1:
+        yield ShortForm(NameMatch.PARTIAL, "", 0, size)
+
+    parts = _WITH_BRACKET.fullmatch(name.text)
+    if parts is None:
+        return
+    before, inside = parts.groups()
+    for acronym, long_form in ((before, inside), (inside, before)):
+        if _ACRONYM.fullmatch(acronym) and acronym == _initials(long_form):
+            yield ShortForm(NameMatch.SHORT, "", 0, size)
+            yield ShortForm(NameMatch.SHORT, "", size, total)
+
+
+def _initials(text: str) -> str:
+    """The first letters of the words that begin with a capital."""
+    parts = re.split(r"[\s-]+", text)
+    return "".join(part[0] for part in parts if part[:1].isupper())
 
 
 def _kernel(name: Words, folded: Sequence[str], size: int) -> tuple[int, int]:
-    """Which of the first words of a name are left without titles, an article and legal forms."""
-    begin, end = 0, size
-    while begin + 1 < end and folded[begin] in lists("titles"):
+    """Which of the first `size` words are left without titles, article and legal forms."""
+    begin = _without_titles_and_article(name, folded, size)
+    end = _without_legal_forms(name, folded, begin, size)
+    if end - begin == 1:
+        only_word = folded[begin]
+        if len(only_word) == 1 or only_word in word_list("question words"):
+            return 0, size  # such a word would name nothing
+    return begin, end
+
+
+def _without_titles_and_article(name: Words, folded: Sequence[str], size: int) -> int:
+    """Where a name begins behind its titles, or else behind its article."""
+    begin = 0
+    while begin + 1 < size and folded[begin] in word_list("titles"):
         begin += 1
-    if (
-        not begin
-        and size > 1
-        and folded[0] in lists("articles")
-        and name.text[name.begins[1]].isupper()
-    ):
-        begin = 1
-    while end - begin > 1 and folded[end - 1] in _last_of_legal_forms():
-        for count in range(min(_MOST_LEGAL_WORDS, end - begin - 1), 0, -1):
-            form = " ".join(folded[end - count : end])
-            if form in lists("legal forms") and not name.between(end - count, end).islower():
-                end -= count
-                break
-        else:
+    if begin == 0 and size > 1 and folded[0] in word_list("articles"):
+        behind_article = name.text[name.begins[1]]
+        return 1 if behind_article.isupper() else 0
+    return begin
+
+
+def _without_legal_forms(name: Words, folded: Sequence[str], begin: int, end: int) -> int:
+    """Where a name ends before its legal forms, of which it may have several."""
+    while end - begin > 1 and folded[end - 1] in _last_words_of_legal_forms():
+        size = _legal_form_size(name, folded, begin, end)
+        if not size:
             break
-    nothing = end - begin == 1 and (
-        len(folded[begin]) == 1 or folded[begin] in lists("question words")
-    )
-    return (0, size) if nothing else (begin, end)
+        end -= size
+    return end
+
+
+def _legal_form_size(name: Words, folded: Sequence[str], begin: int, end: int) -> int:
+    """How many words the longest legal form at the end of a name has; 0 without one."""
+    for size in range(min(_MOST_LEGAL_WORDS, end - begin - 1), 0, -1):
+        form = " ".join(folded[end - size : end])
+        if form in word_list("legal forms") and not name.between(end - size, end).islower():
+            return size
+    return 0
+
+
+@cache
+def _last_words_of_legal_forms() -> frozenset[str]:
+    return frozenset(form.split()[-1] for form in word_list("legal forms"))
+
+
+def _of_kernel(folded: Sequence[str], begin: int, end: int, size: int) -> Iterator[ShortForm]:
+    """A name without titles, article and legal forms, and without only what precedes or follows."""
+    behind_title = begin > 0 and folded[0] not in word_list("articles")
+    is_last_name = behind_title and end - begin == 1
+    yield ShortForm(NameMatch.LAST if is_last_name else NameMatch.SHORT, "", begin, end)
+    if begin and end < size:
+        yield ShortForm(NameMatch.SHORT, "", begin, size)
+        yield ShortForm(NameMatch.SHORT, "", 0, end)
 
 
 def _of_person(name: Words, folded: Sequence[str], begin: int, end: int) -> Iterator[ShortForm]:
-    while end - begin > 2 and folded[end - 1] in lists("suffixes of people"):
+    """A person's last name, alone and with initials: Tolkien, J. R. R. Tolkien, J. Tolkien."""
+    while end - begin > 2 and folded[end - 1] in word_list("suffixes of people"):
         end -= 1
         yield ShortForm(NameMatch.PARTIAL, "", begin, end)
-    last, no_last_names = folded[end - 1], ("common words", "after", "legal forms")
-    if (
-        len(last) < 3
-        or folded[begin] in lists("before")
-        or any(last in lists(other) for other in no_last_names)
-    ):
+    if not _has_last_name(name, folded, begin, end):
         return
-    joined = end - begin == 2 and name.text[name.ends[begin] : name.begins[begin + 1]] == "-"
-    if joined and folded[begin] not in lists(
-        "particles"
-    ):  # Brandenburg-Prussia is no person, Al-Khwarizmi is
+
+    particles = word_list("particles")
+    last = end - 1
+    yield ShortForm(NameMatch.LAST, "", last, end)
+    given_names = [i for i in range(begin, last) if folded[i] not in particles]
+
+    if end - begin > 2 and _has_two_last_names(folded, end):
+        yield ShortForm(NameMatch.LAST, "", last - 1, last)
+        yield ShortForm(NameMatch.LAST, "", last - 1, end)
+        given_names = given_names[:-1]
+
+    if not given_names:
         return
-    yield ShortForm(NameMatch.LAST, "", end - 1, end)
-    first = [i for i in range(begin, end - 1) if folded[i] not in lists("particles")]
-    if end - begin > 2 and (
-        folded[end - 2].endswith("ez") or folded[end - 2] in lists("spanish surnames")
-    ):
-        yield from (ShortForm(NameMatch.LAST, "", end - 2, stop) for stop in (end - 1, end))
-        first = first[:-1]
-    if not first or _JOINED.fullmatch(name.between(first[0], first[0] + 1)):
+    first_name = name.between(given_names[0], given_names[0] + 1)
+    if _JOINED_INITIALS.fullmatch(first_name):
         return
-    initials = "".join(folded[i][0] for i in first)
-    for letters in dict.fromkeys((initials, initials[0])):
-        if letters.isalpha() and len(letters) <= MOST_INITIALS:
-            yield ShortForm(NameMatch.SHORT, letters.upper(), end - 1, end)
+    all_initials = "".join(folded[i][0] for i in given_names)
+    for initials in dict.fromkeys((all_initials, all_initials[0])):
+        if initials.isalpha() and len(initials) <= MOST_INITIALS:
+            yield ShortForm(NameMatch.SHORT, initials.upper(), last, end)
+
+
+def _has_last_name(name: Words, folded: Sequence[str], begin: int, end: int) -> bool:
+    """Whether the last of a name's words is a last name that may stand alone."""
+    last_word = folded[end - 1]
+    if len(last_word) < _SHORTEST_LAST_NAME or folded[begin] in word_list("before"):
+        return False
+    if any(last_word in word_list(words) for words in _NO_LAST_NAMES):
+        return False
+    # Brandenburg-Prussia is no person, Al-Khwarizmi is.
+    hyphenated = end - begin == 2 and name.text[name.ends[begin] : name.begins[begin + 1]] == "-"
+    return not hyphenated or folded[begin] in word_list("particles")
+
+
+def _has_two_last_names(folded: Sequence[str], end: int) -> bool:
+    """Whether the word before the last is a Spanish last name, too: García Márquez."""
+    before_last = folded[end - 2]
+    return before_last.endswith("ez") or before_last in word_list("spanish surnames")
 
 
 def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Iterator[ShortForm]:
-    """A mountain without Mount, a club without FC, a company without legal form and trade, X of X policy or X API."""
-    if end - begin > 2 and folded[begin] in lists("clubs"):
+    """A mountain without Mount, a club without FC, a company without legal form and trade.
+
+    Also what a rule or a program is called: vacation for Vacation policy, Orbis for Orbis API.
+    """
+    size = end - begin
+    if size > 2 and folded[begin] in word_list("clubs"):
         yield ShortForm(NameMatch.SHORT, "", begin + 1, end)
-    if end - begin > 2 and folded[end - 1] in lists("clubs"):
+    if size > 2 and folded[end - 1] in word_list("clubs"):
         yield ShortForm(NameMatch.SHORT, "", begin, end - 1)
-    if end - begin > 1 and folded[begin] in ("mount", "mt"):
+    if size > 1 and folded[begin] in ("mount", "mt"):
         yield ShortForm(NameMatch.PARTIAL, "", begin + 1, end)
-    last = end
-    while end < len(name) and last - begin > 1 and folded[last - 1] in lists("trades"):
-        last -= 1
-    thing = end - begin == 2 and folded[end - 1] in lists("things")
-    if folded[end - 1] in lists("rules") or (
-        thing and not any(folded[begin] in lists(of) for of in _OF_OTHERS)
-    ):
-        last = end - 1
-    if begin < last < end:
-        yield ShortForm(NameMatch.PARTIAL, "", begin, last)
+
+    stop = end
+    if end < len(name):  # it has a legal form
+        while stop - begin > 1 and folded[stop - 1] in word_list("trades"):
+            stop -= 1
+    if folded[end - 1] in word_list("rules") or _is_named_thing(folded, begin, end):
+        stop = end - 1
+    if begin < stop < end:
+        yield ShortForm(NameMatch.PARTIAL, "", begin, stop)
 
 
-@cache
-def lists(name: str) -> frozenset[str]:
-    """A list of names.txt, compared as words are."""
-    items = [item for line in sections("text/names.txt")[name] for item in line.split(",")]
-    return frozenset(filter(None, (" ".join(item.folded()) for item in Words.of_each(items))))
+def _is_named_thing(folded: Sequence[str], begin: int, end: int) -> bool:
+    """Whether a name is one word that names nothing else and what it is: "Orbis API"."""
+    if end - begin != 2 or folded[end - 1] not in word_list("things"):
+        return False
+    return not any(folded[begin] in word_list(words) for words in _OTHER_THINGS)
 
 
-@cache
-def _last_of_legal_forms() -> frozenset[str]:
-    return frozenset(form.split()[-1] for form in lists("legal forms"))
-
-
-@cache
-def demonyms() -> dict[str, tuple[str, ...]]:
-    """The adjectives and nouns for what is of a country, by the country's names as words are compared."""
-    found = {}
-    for countries, of in (
-        [part.split(",") for part in line.split(":")]
-        for line in sections("text/names.txt")["countries"]
-    ):
-        plurals = (f"{d.strip()}s" for d in of if not d.endswith(("h", "s", "e", "hman", "hmen")))
-        names = (*(d.strip() for d in of), *plurals)
-        found.update({" ".join(country.folded()): names for country in Words.of_each(countries)})
-    return found
-
-
-@cache
-def in_other_languages() -> dict[str, tuple[str, ...]]:
-    """What places, people and things are called in other languages, by their English names."""
-    found = defaultdict[str, list[str]](list)
-    for names, others in (
-        line.split(": ") for line in sections("text/names.txt")["in other languages"]
-    ):
-        for name in names.split(", "):
-            found[" ".join(words(name))] += others.split(", ")
-    return {name: tuple(others) for name, others in found.items()}
-
-
-@cache
-def sections(file: str) -> dict[str, list[str]]:
-    """The lines of a file of this folder by the name in brackets above them, without comments."""
-    found: dict[str, list[str]] = {}
-    for line in files("drike").joinpath(file).read_text("utf-8").splitlines():
-        if name := re.fullmatch(r"\[([a-z ]+)\]", line):
-            found[name[1]] = own = []
-        elif line and not line.startswith("#"):
-            own.append(line)
-    return found
+lists = word_list
+sections = data_sections

@@ -1,206 +1,206 @@
-"""What stands around a name in a text: whether it is part of a longer one, and whether its capitals mean anything."""
+"""Whether a name in a text is only part of a longer one, or means another place."""
 
-from collections.abc import Collection
-
-from drike.text.short_forms import demonyms, lists
+from drike.text.capitals import begins_sentence, capital, in_title
+from drike.text.word_lists import demonyms, word_list
 from drike.text.words import Words
 
-_STOPS, _AROUND = (
-    frozenset(".!?:;\n…•"),
-    6,
-)  # what ends a sentence; words on each side that say how a text is written
-_ASKED, QUESTION_WORDS = (
-    8,
-    frozenset(("who", "whom", "whose", "what", "which", "where", "when", "how")),
-)
-_LISTED, _OF = ("and", "or", "und", "y", "et"), ("of", "de", "di")
-_FORMAL = 7  # words before a country that may belong to its formal name
+QUESTION_WORDS = frozenset(("who", "whom", "whose", "what", "which", "where", "when", "how"))
+
+_BEFORE_QUESTION = 8  # words before a name among which a question word may stand
+_AND_OR = ("and", "or", "und", "y", "et")
+_OF = ("of", "de", "di")
+_HYPHENS = ("-", "–")
+_MOST_FORMAL_WORDS = 7  # before a country that may belong to its formal name
+_SHORTEST_LAST_NAME = 3  # letters
 _BEFORE_NAMES = ("about", "for", "from", "in", "of", "to", "with")
+_OFTEN_BEGIN_SENTENCES = ("new", "north", "real", "south")
 
 
 def continued(words: Words, begin: int, end: int) -> bool:
-    """Whether a word in capitals or a number adjoins a name, as if it were part of a longer one: "iPhone X"."""
-
-    def adjoins(i: int) -> bool:
-        return words.text[words.ends[i] : words.begins[i + 1]] in (" ", "-", "–")
-
-    def names(i: int) -> bool:
-        return _capital(words, i) and words.folded(i, i + 1)[0] not in lists("acronyms")
-
-    if end < len(words) and adjoins(end - 1) and names(end):
+    """Whether a word in capitals or a number adjoins a name, as in a longer one: "iPhone X"."""
+    if end < len(words) and _adjoins_next(words, end - 1) and _may_be_of_name(words, end):
         return True
-    if (
-        begin > 1
-        and words.folded(begin - 1, begin) == ["of"]
-        and adjoins(begin - 1)
-        and adjoins(begin - 2)
-    ):
+    behind_of = begin > 1 and words.word(begin - 1) == "of"
+    if behind_of and _adjoins_next(words, begin - 1) and _adjoins_next(words, begin - 2):
         begin -= 1
-    return begin > 1 and adjoins(begin - 1) and names(begin - 1)
+    return begin > 1 and _adjoins_next(words, begin - 1) and _may_be_of_name(words, begin - 1)
+
+
+def _adjoins_next(words: Words, number: int) -> bool:
+    """Whether a space or a hyphen is all that stands between a word and the next."""
+    gap = words.text[words.ends[number] : words.begins[number + 1]]
+    return gap in (" ", *_HYPHENS)
+
+
+def _may_be_of_name(words: Words, number: int) -> bool:
+    return capital(words, number) and words.word(number) not in word_list("acronyms")
 
 
 def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
-    """Whether a name surely is part of a longer one: "Peru" in "Peru, Indiana". last: it is a person's last name."""
-    own, behind = words.folded(begin, end), words.folded(end, end + 2)
-    lower = words.between(begin, end).islower()  # then words around it may be in lower case, too
+    """Whether a name surely is part of a longer one: "Peru" in "Peru, Indiana".
+
+    last: it is a person's last name.
+    """
+    in_lower_case = words.between(begin, end).islower()  # words around it may be so, too
     if begin and _spaced(words, begin - 1):
-        first = len(own) == 1 and _first_name(words, begin - 1, lower, last)
-        if first or _belongs_to_before(words, begin, lower):
+        one_word = end - begin == 1
+        if one_word and _is_first_name(words, begin - 1, in_lower_case, last):
             return True
-    if behind and _spaced(words, end - 1) and (lower or _capital(words, end)):
-        if behind[0] in lists("after") or " ".join(behind) in lists("after"):
+        if _belongs_to_before(words, begin, in_lower_case):
             return True
-        if own[0] in lists("first names") and not lower and _last_name(words, begin, end):
+    if end < len(words) and _spaced(words, end - 1) and (in_lower_case or capital(words, end)):
+        if _belongs_to_after(words, end):
+            return True
+        behind_first_name = words.word(begin) in word_list("first names") and not in_lower_case
+        if behind_first_name and _is_last_name(words, begin, end):
             return True
     return other_place(words, begin, end) or _goes_on(words, begin, end)
 
 
-def _goes_on(words: Words, begin: int, end: int) -> bool:
-    """Whether a question for a name writes the word behind a name with a capital, too: "Who wrote Dune Messiah?"."""
-    if end >= len(words) or not (
-        _spaced(words, end - 1) and _capital(words, begin) and _capital(words, end)
-    ):
-        return False
-    behind, before = words.between(end, end + 1), words.folded(max(0, begin - _ASKED), begin)
-    named = behind[1:].islower() and behind.casefold() not in lists("common words")
-    return named and not QUESTION_WORDS.isdisjoint(before) and not _titled(words, begin, end)
+def _is_first_name(words: Words, number: int, in_lower_case: bool, last: bool) -> bool:
+    """Whether a word is a first name, or an initial behind one.
 
-
-def _belongs_to_before(words: Words, begin: int, lower: bool) -> bool:
-    """Whether what stands before a name makes another name with it: "University of", "Air", "New"."""
-    i, before = begin - 1, words.folded(max(0, begin - 2), begin)
-    if before[-1] in _OF and i and _spaced(words, i - 1):
-        return before[0] in lists("of") and (lower or _capital(words, i - 1))
-    starts = before[-1] in ("new", "north", "real", "south") and _starts(words, i)
-    return before[-1] in lists("before") and (lower or _capital(words, i)) and not starts
-
-
-def _last_name(words: Words, begin: int, end: int) -> bool:
-    """Whether the word behind a first name is a last name, as far as one can tell: "Jordan Peterson"."""
-    if (
-        begin and words.folded(begin - 1, begin)[0] in _BEFORE_NAMES
-    ):  # "is the capital of Jordan Amman?"
-        return False
-    [other] = words.folded(end, end + 1)
-    return (
-        other.isalpha()
-        and len(other) > 2
-        and other not in lists("common words")
-        and not _titled(words, begin, end)
-    )
-
-
-def cased(words: Words, begin: int, end: int, stored: Collection[str]) -> bool:
-    """Whether a name is written as one that is stored, and not only because all has capitals at its place."""
-    surface = words.between(begin, end)
-    if any(map(str.islower, stored)) or (
-        end - begin > 1 and any(name[1:].islower() for name in stored)
-    ):
-        return True
-    if (
-        surface not in stored
-        and end - begin > 1
-        and words.folded(begin, begin + 1)[0] in lists("articles")
-    ):
-        surface = f"{surface[0].upper()}{surface[1:]}"
-    if surface not in stored or _titled(words, begin, end):
-        return False
-    if len(surface) == 1 or surface[1:].islower():
-        return not _starts(words, begin) and words.folded(begin - 1, begin)[0] not in lists(
-            "german articles"
-        )
-    return True
-
-
-def casual(words: Words, begin: int) -> bool:
-    """Whether the text around a word is all in lower case, so that a name in it may be, too."""
-    return words.text[max(0, words.begins[begin] - 200) : words.ends[begin] + 200].islower()
-
-
-def _first_name(words: Words, i: int, lower: bool, last: bool) -> bool:
-    """Whether a word is a first name, or an initial behind one. last: before a last name, so that any name is."""
-    while len(word := words.folded(i, i + 1)[0]) == 1 and word not in lists("first names"):
-        if not i or words.text[words.ends[i]] != ".":
+    last: before a last name, so that any name is.
+    """
+    first_names = word_list("first names")
+    word = words.word(number)
+    while len(word) == 1 and word not in first_names:
+        if number == 0 or words.text[words.ends[number]] != ".":
             return False
-        if last and _capital(words, i) and not _starts(words, i):
+        if last and _named_by_capital(words, number):
             return True
-        i, last = i - 1, False
-    if word in lists("first names"):
-        return lower or _capital(words, i)
-    last = last and _capital(words, i) and not _starts(words, i)
-    return (
-        last
-        and not any(word in lists(known) for known in ("titles", "common words"))
-        and not _titled(words, i)
-    )
+        number -= 1
+        word = words.word(number)
+        last = False
+
+    if word in first_names:
+        return in_lower_case or capital(words, number)
+    if not last or not _named_by_capital(words, number):
+        return False
+    is_other_word = word in word_list("titles") or word in word_list("common words")
+    return not is_other_word and not in_title(words, number, number + 1)
+
+
+def _named_by_capital(words: Words, number: int) -> bool:
+    """Whether a word has a capital, and not because it begins a sentence."""
+    return capital(words, number) and not begins_sentence(words, number)
+
+
+def _belongs_to_before(words: Words, begin: int, in_lower_case: bool) -> bool:
+    """Whether what stands before a name makes another one with it: "University of", "New"."""
+    before = begin - 1
+    word = words.word(before)
+    if word in _OF and before > 0 and _spaced(words, before - 1):
+        named = in_lower_case or capital(words, before - 1)
+        return named and words.word(before - 1) in word_list("of")
+    if word in _OFTEN_BEGIN_SENTENCES and begins_sentence(words, before):
+        return False
+    return word in word_list("before") and (in_lower_case or capital(words, before))
+
+
+def _belongs_to_after(words: Words, end: int) -> bool:
+    """Whether the word or two behind a name make another name with it: "Peru State"."""
+    behind = words.folded(end, end + 2)
+    return behind[0] in word_list("after") or " ".join(behind) in word_list("after")
+
+
+def _is_last_name(words: Words, begin: int, end: int) -> bool:
+    """Whether the word behind a first name seems to be a last name: "Jordan Peterson"."""
+    if begin and words.word(begin - 1) in _BEFORE_NAMES:
+        return False  # "is the capital of Jordan Amman?"
+    word = words.word(end)
+    may_be_name = word.isalpha() and len(word) >= _SHORTEST_LAST_NAME
+    is_other_word = word in word_list("common words")
+    return may_be_name and not is_other_word and not in_title(words, begin, end)
+
+
+def _goes_on(words: Words, begin: int, end: int) -> bool:
+    """Whether a word behind a name in a question has a capital, too: "Who wrote Dune Messiah?"."""
+    if end >= len(words) or not _spaced(words, end - 1):
+        return False
+    if not (capital(words, begin) and capital(words, end)):
+        return False
+    behind = words.between(end, end + 1)
+    is_name = behind[1:].islower() and behind.casefold() not in word_list("common words")
+    before = words.folded(max(0, begin - _BEFORE_QUESTION), begin)
+    in_question = not QUESTION_WORDS.isdisjoint(before)
+    return is_name and in_question and not in_title(words, begin, end)
 
 
 def other_place(words: Words, begin: int, end: int) -> bool:
     """Whether a country or famous town is another place by what stands around it.
 
-    A state behind its comma, a country at a hyphen ("Denmark-Norway"), a wrong form ("Third Republic of South Korea").
+    A state behind its comma, a country at a hyphen ("Denmark-Norway"), a wrong form ("Third
+    Republic of South Korea").
     """
-    if (own := " ".join(words.folded(begin, end))) not in demonyms():
-        return own in lists("famous towns") and _in_state(words, end)
-    return _in_state(words, end) or _joined(words, begin, end) or _other_state(words, begin, own)
+    place = " ".join(words.folded(begin, end))
+    if place in demonyms():
+        return (
+            _before_state(words, end)
+            or _joined_with_country(words, begin, end)
+            or _other_state(words, begin, place)
+        )
+    return place in word_list("famous towns") and _before_state(words, end)
 
 
-def _in_state(words: Words, end: int) -> bool:
+def _before_state(words: Words, end: int) -> bool:
+    """Whether a state follows behind a comma, in no list of places.
+
+    "Lima, Ohio" is in a state; "Georgia, Ohio and Iowa" is a list.
+    """
     behind = words.folded(end, end + 3)
     if not behind or words.text[words.ends[end - 1] : words.begins[end]] != ", ":
         return False
-    size = next((size for size in (2, 1) if " ".join(behind[:size]) in lists("states")), 0)
-    return bool(size) and not (behind[size:] and behind[size] in _LISTED)
+    for size in (2, 1):
+        if " ".join(behind[:size]) in word_list("states"):
+            is_listed = len(behind) > size and behind[size] in _AND_OR
+            return not is_listed
+    return False
 
 
-def _joined(words: Words, begin: int, end: int) -> bool:
+def _joined_with_country(words: Words, begin: int, end: int) -> bool:
     """Whether a hyphen joins a country with another one."""
-    return any(
-        words.text[words.ends[left] : words.begins[left + 1]] in ("-", "–")
-        and words.folded(other, other + 1)[0] in demonyms()
-        for left, other in ((begin - 1, begin - 1), (end - 1, end))
-        if left >= 0 and other < len(words)
-    )
+    before = begin - 1
+    if before >= 0 and _hyphen_behind(words, before) and words.word(before) in demonyms():
+        return True
+    return end < len(words) and _hyphen_behind(words, end - 1) and words.word(end) in demonyms()
 
 
-def _other_state(words: Words, begin: int, own: str) -> bool:
-    """Whether a form of state before "of" and a country is not how it calls itself: "Kingdom of Italy"."""
-    if words.folded(max(0, begin - 1), begin) == ["the"]:
+def _hyphen_behind(words: Words, number: int) -> bool:
+    return words.text[words.ends[number] : words.begins[number + 1]] in _HYPHENS
+
+
+def _other_state(words: Words, begin: int, country: str) -> bool:
+    """Whether a form of state before "of" and a country is not its own: "Kingdom of Italy"."""
+    if begin and words.word(begin - 1) == "the":
         begin -= 1
-    before = words.folded(max(0, begin - _FORMAL), begin)
-    if len(before) < 2 or before[-1] != "of" or before[-2] not in lists("states of"):
+    before = words.folded(max(0, begin - _MOST_FORMAL_WORDS), begin)
+    if len(before) < 2 or before[-1] != "of" or before[-2] not in word_list("states of"):
         return False
-    country, known = own.removeprefix("the "), lists("formal names")
-    starts = (i for i in range(len(before) - 1) if " ".join((*before[i:], country)) in known)
-    first = begin - len(before) + next(starts, len(before))
-    if first == begin:
-        return _capital(words, begin - 2)
-    if not (first and _capital(words, first - 1) and _spaced(words, first - 1)):
+
+    size = _formal_name_size(before, country.removeprefix("the "))
+    if not size:
+        return capital(words, begin - 2)
+    first = begin - size  # of the words of the formal name
+    if not (first and capital(words, first - 1) and _spaced(words, first - 1)):
         return False
-    [further] = words.folded(first - 1, first)
-    return further not in lists("articles") and not (
-        _starts(words, first - 1) and further in lists("common words")
+    further = words.word(first - 1)
+    only_begins_sentence = begins_sentence(words, first - 1) and further in word_list(
+        "common words"
     )
+    return further not in word_list("articles") and not only_begins_sentence
 
 
-def _titled(words: Words, begin: int, end: int | None = None) -> bool:
-    """Whether all longer words around have capitals, as in titles and texts in capitals."""
-    end = end or begin + 1
-    around = [*range(max(0, begin - _AROUND), begin), *range(end, min(len(words), end + _AROUND))]
-    some = [i for i in around if words.ends[i] - words.begins[i] > 3]
-    return len(some) > 1 and all(_capital(words, i) for i in some)
+def _formal_name_size(before: list[str], country: str) -> int:
+    """How many words before a country belong to its formal name; 0 if it has no such name."""
+    for size in range(len(before), 1, -1):
+        if " ".join((*before[-size:], country)) in word_list("formal names"):
+            return size
+    return 0
 
 
-def _starts(words: Words, i: int) -> bool:
-    return not i or not _STOPS.isdisjoint(words.text[words.ends[i - 1] : words.begins[i]])
-
-
-def _capital(words: Words, i: int) -> bool:
-    first = words.text[words.begins[i]]
-    return first.isupper() or first.isdigit()
-
-
-def _spaced(words: Words, i: int) -> bool:
+def _spaced(words: Words, number: int) -> bool:
     """Whether only a space stands between a word and the next, or a point behind an initial."""
-    gap = words.text[words.ends[i] : words.begins[i + 1]]
-    return gap == " " or (gap == ". " and words.ends[i] - words.begins[i] == 1)
+    gap = words.text[words.ends[number] : words.begins[number + 1]]
+    is_initial = words.ends[number] - words.begins[number] == 1
+    return gap == " " or (gap == ". " and is_initial)

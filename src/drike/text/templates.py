@@ -8,7 +8,10 @@ _WORD_CHARACTER = re.compile(r"\w")
 
 
 def around(text: str, subject: str) -> Template | None:
-    """The text before and after the last mention of `subject`, whole words preferred; None if not mentioned."""
+    """The text before and after the last mention of `subject`; None if it is not mentioned.
+
+    Whole words are preferred.
+    """
     if not subject:
         return None
 

@@ -1,4 +1,4 @@
-"""Slips of a keyboard: which words are one typing error apart, and keys by which such words find each other."""
+"""Typing errors: which words are one apart, and keys by which such words find each other."""
 
 import re
 
@@ -8,8 +8,8 @@ _DOUBLED_LETTER = re.compile(r"([^\W\d])\1")
 def shortened(word: str) -> set[str]:
     """The word, its sound, and the word without each of its letters in turn.
 
-    Two words that are a typing error apart share one of these. A number is shortened by none of its digits, so that it
-    shares none with another number.
+    Two words that are a typing error apart share one of these. A number is shortened by none of its
+    digits, so that it shares none with another number.
     """
     without_a_letter = {
         word[:place] + word[place + 1 :] for place, sign in enumerate(word) if not sign.isdigit()
@@ -18,13 +18,19 @@ def shortened(word: str) -> set[str]:
 
 
 def sound(word: str) -> str:
-    """A word with one letter for those that sound alike or stand twice: "ibuprophen" and "ibuprofen" are the same."""
+    """A word with one letter for those that sound alike or stand twice.
+
+    "ibuprophen" and "ibuprofen" sound the same.
+    """
     respelled = word.replace("ph", "f").replace("ck", "k")
     return _DOUBLED_LETTER.sub(r"\1", respelled)
 
 
 def one_typo(first: str, second: str) -> bool:
-    """Whether one letter was added, left out or exchanged, or two neighbours were swapped; also if both are equal."""
+    """Whether one letter was added, left out or exchanged, or two neighbours were swapped.
+
+    Also true of equal words.
+    """
     shorter = min(len(first), len(second))
     place = 0
     while place < shorter and first[place] == second[place]:

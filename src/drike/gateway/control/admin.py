@@ -1,4 +1,4 @@
-"""The admin application, on a port of its own, as in docs/serving.md. What it acknowledges is in force here."""
+"""The admin application, on a port of its own (docs/reference/gateway.md). What it acknowledges is in force here."""
 
 from __future__ import annotations
 
@@ -23,26 +23,30 @@ from drike.errors import DrikeError
 from drike.gates.calibration import Bin, curve
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
+from drike.gateway.answers import text_of
+from drike.gateway.calls import Upstream, whole
 from drike.gateway.control import changes as managing
 from drike.gateway.control.changes import SECONDS_FOR_STORE, AdminCall, Json, edit_json
 from drike.gateway.editing import TRIAL, RequestEditor
+from drike.gateway.errors import RequestError, UpstreamError
+from drike.gateway.feed import EditFeed
+from drike.gateway.health import health, shadow_report
 from drike.gateway.http.admission import permit
 from drike.gateway.http.keys import KeyRole, Keys
-from drike.gateway.http.relay import RequestError, read_values, text_of, while_connected
-from drike.gateway.http.routes import Metrics
+from drike.gateway.http.relay import read_values, while_connected
 from drike.gateway.http.server import file_shortage
 from drike.gateway.http.threads import in_daemon_thread
-from drike.gateway.http.upstream import Upstream, UpstreamError, whole
+from drike.gateway.metrics import Metrics
 from drike.gateway.options import Switch, switch, switches
 from drike.gateway.proving.verification import EditOutcome, by_concern, named, questions_about
 from drike.gateway.requests import one_message
-from drike.gateway.tenants import EditFeed, Tenants
-from drike.gateway.traffic import health, shadow_report
-from drike.stores import log
+from drike.gateway.tenants import Tenants
+from drike.models.served.quirks import NEWER_LIMIT, OLDER_LIMIT, for_newer_models
 from drike.stores.approvals import approvers
+from drike.stores.edit_store import required_approvals, versions_of
 from drike.stores.finding import Search, find
 from drike.stores.moves import due
-from drike.stores.traffic import counts_since
+from drike.stores.traffic import TrafficCounts
 from drike.support.records import read
 
 _MAX_TRIALS, _TOKENS, _THOUGHTS = (
@@ -175,8 +179,8 @@ class Admin:
             raise RequestError(404, "no_such_edit", f"there is no edit {id}")
         try:
             async with asyncio.timeout(SECONDS_FOR_STORE):
-                versions = await in_daemon_thread(log.versions, feed.store, id)
-                needed = await in_daemon_thread(log.required_approvals, feed.store)
+                versions = await in_daemon_thread(versions_of, feed.store, id)
+                needed = await in_daemon_thread(required_approvals, feed.store)
         except TimeoutError:
             raise call.late("try again") from None
         latest = versions[-1].record
@@ -220,7 +224,7 @@ class Admin:
     async def verify(self, call: AdminCall) -> Json:
         """Ask the upstream about an edit, a draft or a proposal, which is in force for these questions alone."""
         model = call.field("model", str) or "default"
-        latest = (await in_daemon_thread(log.versions, call.feed.store, call.id))[-1]
+        latest = (await in_daemon_thread(versions_of, call.feed.store, call.id))[-1]
         latest = replace(
             latest, record=replace(latest.record, only=())
         )  # whatever requests it is for
@@ -289,7 +293,7 @@ class Admin:
             datetime.now(UTC).date() - timedelta(days=min(max(call.number("days", 7), 1), 400) - 1),
         )
         await in_daemon_thread(feed.watch.flush, feed.store)
-        counts = await in_daemon_thread(counts_since, feed.store, since)
+        counts = await in_daemon_thread(TrafficCounts(feed.store.database).since, since)
         sentences, in_shadow = shadow_report(feed.snapshot, counts)
         fared = {"edits": health(feed.snapshot, counts), "shadow": in_shadow}
         listed = {
@@ -336,12 +340,9 @@ class Admin:
         try:
             async with self.upstream.exchange(replace(TRIAL, body=body)) as reply:
                 answer = json.loads(await whole(reply))
-            if reply.status == 400 and (values := json.loads(body)).pop(
-                "max_tokens", None
-            ):  # a model that thinks
-                return await self.answer(
-                    json.dumps({**values, "max_completion_tokens": _THOUGHTS}).encode()
-                )
+            if reply.status == 400 and (values := json.loads(body)).get(OLDER_LIMIT):
+                thinking = {**for_newer_models(values), NEWER_LIMIT: _THOUGHTS}
+                return await self.answer(json.dumps(thinking).encode())
             if reply.status != 200:
                 raise UpstreamError(
                     f"the upstream refuses the question: {answer['error']['message']}"

@@ -11,17 +11,23 @@ from starlette.requests import ClientDisconnect, Request
 
 from drike.edits import record as records
 from drike.edits.record import EditVersion, Status, UnavailableError
+from drike.gateway.errors import RequestError
+from drike.gateway.feed import EditFeed
+from drike.gateway.health import summary
 from drike.gateway.http.keys import KeyRole, Principal
-from drike.gateway.http.relay import RequestError, while_connected
+from drike.gateway.http.relay import while_connected
 from drike.gateway.http.threads import in_daemon_thread
-from drike.gateway.tenants import EditFeed
-from drike.gateway.traffic import summary
-from drike.live import drafts as drafting
-from drike.stores import inbox as reports
-from drike.stores import log, moves
+from drike.live import drafts
+from drike.stores import moves
 from drike.stores.approvals import claimed_author
-from drike.stores.inbox import ReportState
-from drike.stores.log import EditStore
+from drike.stores.edit_store import (
+    APPROVALS_SET,
+    EditStore,
+    require_approvals,
+    required_approvals,
+    versions_of,
+)
+from drike.stores.inbox import Inbox, ReportState
 from drike.support.records import read
 
 SECONDS_FOR_STORE = 5.0  # that others may hold
@@ -151,8 +157,8 @@ async def change(call: AdminCall) -> Json:
         ),
         "reject": lambda store: moves.reject(store, id, version=version, **why),
         "review": lambda store: moves.review(store, id, until=until, **why),
-        "retire": lambda store: log.retire(store, id, **why),
-        "rollback": lambda store: log.rollback(store, id, version, **why),
+        "retire": lambda store: moves.retire(store, id, **why),
+        "rollback": lambda store: moves.rollback(store, id, version, **why),
     }
     if name in acts:
         return await call.write(acts[name])
@@ -171,7 +177,7 @@ async def change(call: AdminCall) -> Json:
     def make(store: EditStore) -> Sequence[EditVersion]:
         changes = dict(fields)
         if texts := _TEXTS.get(name):
-            changes[texts] = (*getattr(moves.changeable(log.versions(store, id)), texts), text)
+            changes[texts] = (*getattr(moves.changeable(versions_of(store, id)), texts), text)
         return moves.change(
             store, id, changes, propose=asked, version=version, supersede=supersede, **why
         )
@@ -187,11 +193,11 @@ async def approvals(call: AdminCall) -> Json:
         number = call.field("needed", int)
         if number is None or not 0 <= number <= moves.MOST_APPROVALS:
             raise ValueError(f"needed must be a number from 0 to {moves.MOST_APPROVALS}")
-        await call.write(lambda store: log.require_approvals(store, number, call.principal.author))
-    needed = await in_daemon_thread(log.required_approvals, store)
+        await call.write(lambda store: require_approvals(store, number, call.principal.author))
+    needed = await in_daemon_thread(required_approvals, store)
     return {
         "needed": needed,
-        "set": (await in_daemon_thread(store.history, log.APPROVALS_SET))[::-1],
+        "set": (await in_daemon_thread(store.settings.history, APPROVALS_SET))[::-1],
     }
 
 
@@ -200,8 +206,8 @@ async def inbox(call: AdminCall) -> Json:
     state = read(ReportState, call.request.query_params.get("state", ReportState.OPEN))
 
     def work() -> Json:
-        found = reports.reports(call.feed.store, state)
-        groups = drafting.grouped(found[: drafting.MOST_SHOWN], call.feed.index)
+        found = Inbox(call.feed.store.database).reports(state)
+        groups = drafts.grouped(found[: drafts.MOST_SHOWN], call.feed.index)
         listed = [
             {"edit": g.edit and summary(g.edit), "reports": list(map(asdict, g.reports))}
             for g in groups
@@ -214,7 +220,9 @@ async def inbox(call: AdminCall) -> Json:
 async def report(call: AdminCall) -> Json:
     """A report."""
     return asdict(
-        await in_daemon_thread(reports.report, call.feed.store, call.request.path_params["number"])
+        await in_daemon_thread(
+            Inbox(call.feed.store.database).report, call.request.path_params["number"]
+        )
     )
 
 
@@ -222,7 +230,7 @@ async def draft(call: AdminCall) -> Json:
     """Draft an edit from reports of the same, and close them."""
     numbers, author = _numbers(call), call.principal.author
     return await call.write(
-        lambda store: drafting.draft(store, numbers, call.feed.index, author=author)
+        lambda store: drafts.draft(store, numbers, call.feed.index, author=author)
     )
 
 
@@ -230,14 +238,15 @@ async def close(call: AdminCall) -> Json:
     """Close reports, all or none, for a reason."""
     reason, author = call.field("reason", str), call.principal.author
     return await _for_each(
-        call, lambda store, number: reports.close(store, number, author=author, reason=reason)
+        call,
+        lambda store, number: Inbox(store.database).close(number, author=author, reason=reason),
     )
 
 
 async def wrong(call: AdminCall) -> Json:
     """Make open reports of samples, all or none."""
     return await _for_each(
-        call, lambda store, number: reports.mark_wrong(store, number, call.principal.author)
+        call, lambda store, number: Inbox(store.database).mark_wrong(number, call.principal.author)
     )
 
 

@@ -1,7 +1,7 @@
 """Webhooks about edits that need a person: proposed, approved, slipping in live traffic, or due for review.
 
-Each is POSTed as JSON, at least once, in order (docs/serving.md). What was sent stands in the store, so that moves made
-while no gateway runs are told later, and of several gateways one sends.
+Each is POSTed as JSON, at least once, in order (docs/how-to/watch-live-traffic.md). What was sent stands in the store,
+so that moves made while no gateway runs are told later, and of several gateways one sends.
 """
 
 import hashlib
@@ -20,11 +20,12 @@ from urllib.parse import urlsplit
 
 from drike.edits.record import EditVersion, Move, Status, StoreError, stamp
 from drike.errors import UsageError
-from drike.gateway.traffic import health
-from drike.models.served import is_loopback, key_in
-from drike.stores.log import EditStore, Snapshot
+from drike.gateway.health import health
+from drike.models.served import is_exposed, is_http, key_in
+from drike.stores.edit_store import EditStore
 from drike.stores.moves import due
-from drike.stores.traffic import counts_since
+from drike.stores.snapshots import Snapshot
+from drike.stores.traffic import TrafficCounts
 from drike.support.records import parse, read
 
 SECRET = "DRIKE_NOTIFY_SECRET"  # noqa: S105 - the variable with the key of signatures
@@ -85,7 +86,9 @@ def _of_attention(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) 
         if sent.due.get(str(edit.id)) != until:
             sent = replace(sent, due={**sent.due, str(edit.id): until})
             yield Event(f"due-{edit.id}-{until}", "due", edit, sent, {"review_by": until})
-    for line in health(edits, counts_since(store, (now - timedelta(days=_DAYS - 1)).date())):
+    for line in health(
+        edits, TrafficCounts(store.database).since((now - timedelta(days=_DAYS - 1)).date())
+    ):
         edit, first = line.edit, edits.unchanged[line.edit.id]
         if line.verdict == "below" and sent.slipping.get(str(edit.id)) != first:
             sent = replace(sent, slipping={**sent.slipping, str(edit.id): first})
@@ -128,7 +131,7 @@ class Notifier:
             raise problems[0]
 
     def _send_new_of(self, tenant: str, store: EditStore, edits: Snapshot) -> None:
-        known = store.setting(_SENT)
+        known = store.settings.get(_SENT)
         sent = read(Sent, parse(known)) if known else Sent(edits.revision)
         changes = store.changes(max(sent.change - 1, 0))
         if sent.change and not changes:  # an older copy has taken the place of the store
@@ -149,7 +152,7 @@ class Notifier:
             self._looked[tenant] = time.monotonic() + _LOOKS_AT_TRAFFIC
         sent = replace(sent, change=changes[-1].number if changes else sent.change)
         if known != (text := json.dumps(asdict(sent))):
-            store.save_setting(_SENT, text)
+            store.settings.save(_SENT, text)
 
     def _tell(self, tenant: str, store: EditStore, event: Event) -> Sent:
         if not self._may_send(
@@ -166,13 +169,13 @@ class Notifier:
             "Content-Type": "application/json",
         }
         self._send(body, {**headers, "x-drike-signature": f"sha256={signature}"})
-        store.save_setting(_SENT, json.dumps(asdict(event.sent)))
+        store.settings.save(_SENT, json.dumps(asdict(event.sent)))
         return event.sent
 
     def _may_send(self, store: EditStore) -> bool:
         """Whether this gateway sends the events of a store, for the next seconds."""
         now = time.time()
-        holder, _, until = (store.setting(_SENDER) or "").partition(" ")
+        holder, _, until = (store.settings.get(_SENDER) or "").partition(" ")
         expired = (
             not now <= float(until or 0) <= now + 2 * _LEASE
         )  # later: a clock that was ahead has written it
@@ -180,9 +183,9 @@ class Notifier:
             return False
         if expired or float(until) < now + _LEASE / 2:
             with store.transaction():
-                if store.setting(_SENDER) not in (None, f"{holder} {until}"):
+                if store.settings.get(_SENDER) not in (None, f"{holder} {until}"):
                     return False  # another one was quicker
-                store.save_setting(_SENDER, f"{self._token} {now + _LEASE}")
+                store.settings.save(_SENDER, f"{self._token} {now + _LEASE}")
         return True
 
     def _run(self) -> None:
@@ -205,13 +208,13 @@ def webhook(address: str) -> tuple[Send, str]:
     """What sends to an address, and the key of its signatures, from $DRIKE_NOTIFY_SECRET. Raises UsageError."""
     try:
         url = urlsplit(address)
-        if url.scheme not in ("http", "https") or not url.hostname or url.username or url.port == 0:
+        if not is_http(url) or url.username or url.port == 0:
             raise ValueError
     except ValueError:
         raise UsageError(
             f"--notify {address} is not an address: give it as https://host/path"
         ) from None
-    if url.scheme == "http" and not is_loopback(url.hostname):
+    if is_exposed(url):
         raise UsageError(
             f"http://{url.hostname} is not encrypted: let --notify be an https address"
         )

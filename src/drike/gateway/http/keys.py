@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from drike.edits.record import POSTGRES, StoreError, stamp
 from drike.errors import DrikeError
 from drike.stores.approvals import claimed_author
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
 from drike.support.files import write_text
 from drike.support.records import ADDED, parse, read
@@ -192,7 +192,7 @@ class Keys:
     def _latest_version(self) -> object:
         """What changes whenever the keys do: the text of those in a store; None if there are none. Raises OSError."""
         if self._store is not None:
-            return self._store.setting(_SETTING)
+            return self._store.settings.get(_SETTING)
         try:
             status = self.path.stat()
         except FileNotFoundError:
@@ -204,7 +204,7 @@ class Keys:
     def _write(self, keys: Sequence[AccessKey]) -> None:
         text = json.dumps({"keys": [asdict(key) for key in keys]}, indent=1)
         if self._store is not None:
-            self._store.save_setting(_SETTING, text)
+            self._store.settings.save(_SETTING, text)
         else:
             write_text(self.path, text, private=True)
 
@@ -237,8 +237,8 @@ def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> 
             suppress(StoreError),
             closing(open_store(store, create=False)) as opened,
         ):  # else nothing is remembered
-            if opened.setting(_REMEMBERED) is None:
-                opened.save_setting(_REMEMBERED, str(file.absolute()))
+            if opened.settings.get(_REMEMBERED) is None:
+                opened.settings.save(_REMEMBERED, str(file.absolute()))
     elif not create:
         if path is not None:
             raise KeysError(
@@ -252,7 +252,7 @@ def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> 
 
 
 def _refuse_lost(store: EditStore) -> None:
-    if (path := store.setting(_REMEMBERED)) is not None:
+    if (path := store.settings.get(_REMEMBERED)) is not None:
         raise KeysError(
             f"the file of keys {path} is gone: restore it, or make new keys (drike keys add)"
         )

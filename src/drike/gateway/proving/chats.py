@@ -9,26 +9,21 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from drike.errors import RefusedError, ServerError, UsageError
-from drike.gateway.http.relay import RequestError, text_of
-from drike.gateway.http.upstream import (
-    Headers,
-    HttpUpstream,
-    Reply,
-    Upstream,
-    UpstreamCall,
-    UpstreamError,
-    in_one,
-    whole,
-)
-from drike.gateway.requests import CHAT, EditedRequest
-from drike.models.served import CHARACTERS_PER_TOKEN, Meter, error_message, token_counts
+from drike.gateway.answers import text_of
+from drike.gateway.calls import RawHeaders, Reply, Upstream, UpstreamCall, in_one, whole
+from drike.gateway.edited import EditedRequest
+from drike.gateway.errors import RequestError, UpstreamError
+from drike.gateway.http.upstream import HttpUpstream
+from drike.gateway.requests import CHAT
+from drike.models.served import Meter, error_message, longest_answer, may_pass, token_counts
 from drike.models.served.cache import AnswerCache, key_of
+from drike.models.served.quirks import token_limit_of
 from drike.support.records import parse, read
 
 TOKENS = 256  # of an answer, where the request does not say
 _ATTEMPTS, _FIRST_PAUSE, _LONGEST_PAUSE = 4, 0.5, 30.0  # of a request, and seconds between two
 _KEPT_SECONDS = 86_400.0  # after which an interrupted run asks again
-_HEADERS: Headers = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
+_HEADERS: RawHeaders = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
 
 Settings = Mapping[str, object]  # further fields of a request
 EditCall = Callable[[UpstreamCall], Awaitable[EditedRequest]]
@@ -52,7 +47,7 @@ class MeteredUpstream(Upstream):
         """The answer to a call; its tokens are counted if it is a request for one."""
         text, most = (
             call.body.decode("utf-8", "replace"),
-            _most_tokens(json.loads(call.body or b"{}")),
+            token_limit_of(json.loads(call.body or b"{}"), TOKENS),
         )
         with self.meter.reserved(text, most):
             self.meter.sent()
@@ -75,17 +70,12 @@ class DryUpstream(Upstream):
         request = json.loads(call.body or b"{}")
         read, most = (
             sum(self._count(m["content"]) for m in request.get("messages", [])),
-            _most_tokens(request),
+            token_limit_of(request, TOKENS),
         )
         usage = {"prompt_tokens": read, "completion_tokens": most}
-        choice = {"message": {"content": ("Yes " + "word " * most)[: CHARACTERS_PER_TOKEN * most]}}
+        choice = {"message": {"content": longest_answer(most, "Yes ")}}
         reply = {"choices": [choice], "usage": usage, "data": [{"id": "model"}]}
         yield Reply(200, [], in_one(json.dumps(reply).encode()))
-
-
-def _most_tokens(request: Mapping[str, Any]) -> int:
-    limits = (request.get(name) for name in ("max_completion_tokens", "max_tokens"))
-    return next((limit for limit in limits if isinstance(limit, int)), TOKENS)
 
 
 @dataclass(frozen=True)
@@ -111,7 +101,7 @@ class Client:
     upstream: Upstream
     model: str
     settings: Sequence[Settings] = ({},)
-    headers: Headers = field(default_factory=list)
+    headers: RawHeaders = field(default_factory=list)
     deadline: float = 120.0
     cache: AnswerCache | None = None
     kept_for: str = ""
@@ -209,7 +199,7 @@ class Client:
                     )
                     pause = min(float(later), _LONGEST_PAUSE) if later.isdigit() else pause
                     problem = f"{reply.status}: {error_message(values, str) or 'no answer in JSON'}"
-                    if 400 <= reply.status < 500 and reply.status not in (408, 409, 429):
+                    if 400 <= reply.status < 500 and not may_pass(reply.status):
                         remedy = "correct the address, the key or --model"
                         raise RefusedError(
                             f"{name} refuses the request ({problem}): {remedy}", reply.status

@@ -16,7 +16,7 @@ from drike.edits.record import EditVersion, StoreError
 from drike.gates.edit_names import common_questions
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.models.served import estimated_tokens
-from drike.stores.log import EditStore
+from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT
 from drike.support.records import parse, read
 from drike.support.statistics import exceeds
@@ -61,7 +61,7 @@ class ChosenPlacement:
 
 def save_choice(store: EditStore, choice: ChosenPlacement | None) -> None:
     """Give a store another placement; None for the usual one. Raises StoreError."""
-    store.save_setting(_SETTING, json.dumps(asdict(choice)) if choice else "")
+    store.settings.save(_SETTING, json.dumps(asdict(choice)) if choice else "")
 
 
 def stored_choice(
@@ -71,7 +71,7 @@ def stored_choice(
 
     names: of the placements there are for a model that chats, or (False) that only completes.
     """
-    text = store.setting(_SETTING)
+    text = store.settings.get(_SETTING)
     try:
         choice = read(ChosenPlacement, parse(text)) if text else None
         if choice and choice.placement not in names(choice.chat):

@@ -1,8 +1,9 @@
 """A cache of answers on disk, so that no prompt is ever paid for twice, in one run or the next.
 
-Answers are keyed by a hash of model, settings and prompt; prompts themselves are not in the file. A thread of its own
-writes them as they arrive, so that a failure or Ctrl-C loses none. If the file cannot be written, the run goes on with
-a warning. Where one thread is waiting for an answer, others wait for the same one, and ask themselves if it fails.
+Answers are keyed by a hash of model, settings and prompt; prompts themselves are not in the file. A
+thread of its own writes them as they arrive, so that a failure or Ctrl-C loses none. If the file
+cannot be written, the run goes on with a warning. Where one thread is waiting for an answer, others
+wait for the same one, and ask themselves if it fails.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from drike.models.protocols import ANSWER_TOKENS, Completion, Prompts, Request, Score, Turns, Usage
-from drike.models.served import is_logprob
+from drike.models.served.rated_texts import is_logprob
 from drike.support.files import KeyValueFile, cache_folder
 from drike.support.parallel import POLL_SECONDS, StoppedError, current_group
 from drike.support.records import parse, read
@@ -27,23 +28,30 @@ from drike.support.records import parse, read
 if TYPE_CHECKING:
     from drike.models.served.openai import ServedModel
 
-Asked = TypeVar("Asked", str | Turns, Request)
+Question = TypeVar("Question", str | Turns, Request)
 Answer = TypeVar("Answer", Completion, Score)
 
-Ask = Callable[
-    [Sequence[Asked]], Iterable[tuple[int, Answer]]
-]  # answers as they arrive, with the index of each
+# Asks the model, and yields its answers as they arrive, with the index of their question.
+Ask = Callable[[Sequence[Question]], Iterable[tuple[int, Answer]]]
 
 _RETRY_SECONDS = 30.0  # until a file that could not be written is tried again
 
 
 class CachedModel:
-    """A served model whose completions and scores are kept in `store`; identity: keeps models and settings apart."""
+    """A served model whose completions and scores are kept in `store`.
+
+    identity: what keeps the answers of other models and settings apart.
+    """
 
     def __init__(self, inner: ServedModel, identity: str, store: AnswerCache) -> None:
-        self.inner, self.store, self._identity = inner, store, identity
-        self.info, self.count_tokens, self.forget = inner.info, inner.count_tokens, inner.forget
-        self._cached, self._counting = 0, threading.Lock()
+        self.inner = inner
+        self.store = store
+        self.info = inner.info
+        self.count_tokens = inner.count_tokens
+        self.forget = inner.forget
+        self._identity = identity
+        self._cached = 0  # prompts answered from the cache
+        self._counting = threading.Lock()
 
     @property
     def score(self) -> Callable[[Sequence[Request]], list[Score]] | None:
@@ -58,57 +66,64 @@ class CachedModel:
     def generate(
         self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """Complete each prompt; the inner model completes new prompts only, and each of them once."""
+        """Complete each prompt; the inner model completes only new ones, and each of them once."""
+
+        def complete(new: Sequence[str | Turns]) -> Iterable[tuple[int, Completion]]:
+            return self.inner.completions(new, max_tokens, stop)
+
         keys = [key_of(self._identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
-        return self._recall(
-            Completion, prompts, keys, lambda new: self.inner.completions(new, max_tokens, stop)
-        )
+        return self._recall(Completion, prompts, keys, complete)
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
         keys = [
-            key_of(self._identity, "score", r.prompt, r.continuation, *r.earlier) for r in requests
+            key_of(self._identity, "score", request.prompt, request.continuation, *request.earlier)
+            for request in requests
         ]
         return self._recall(Score, requests, keys, self.inner.scores)
 
     def _recall(
         self,
         kind: type[Answer],
-        asked: Sequence[Asked],
+        questions: Sequence[Question],
         keys: Sequence[str],
-        ask: Ask[Asked, Answer],
+        ask: Ask[Question, Answer],
     ) -> list[Answer]:
-        """Return the answer for every key, keep new ones; those that others ask for come last, against deadlock."""
-        known: dict[str, Answer] = {}
+        """The answer for every key; new ones are asked for, and kept.
+
+        Those that other threads are asking for come last: if each of two threads waited for the
+        other's before it asked for its own, neither would ever go on.
+        """
+        answer_by_key: dict[str, Answer] = {}
         cached = len(keys)
-        while unknown := [key for key in dict.fromkeys(keys) if key not in known]:
-            with self.store.asking(unknown) as ours:
-                rows = self.store.get(ours)
-                known |= {
-                    key: answer
-                    for key, row in rows.items()
-                    if (answer := _read(kind, row)) is not None
-                }
-                missing = [keys.index(key) for key in ours if key not in known]
-                cached -= len(missing)
-                for i, answer in ask([asked[i] for i in missing]) if missing else ():
-                    key = keys[missing[i]]
-                    known[key] = answer
-                    self.store.put(key, json.dumps(asdict(answer)).encode())
-            self.store.wait_for([key for key in unknown if key not in known])
+        while missing := [key for key in dict.fromkeys(keys) if key not in answer_by_key]:
+            with self.store.asking(missing) as ours:
+                answer_by_key |= _read_all(kind, self.store.get(ours))
+                new = [key for key in ours if key not in answer_by_key]
+                cached -= len(new)
+                if new:
+                    new_questions = [questions[keys.index(key)] for key in new]
+                    for i, answer in ask(new_questions):
+                        answer_by_key[new[i]] = answer
+                        self.store.put(new[i], json.dumps(asdict(answer)).encode())
+            self.store.wait_for([key for key in missing if key not in answer_by_key])
         with self._counting:
             self._cached += cached
-        return [known[key] for key in keys]
+        return [answer_by_key[key] for key in keys]
 
 
-def _read(kind: type[Answer], row: bytes) -> Answer | None:
-    """Read a row; None if it is damaged, or another version of drike wrote it."""
-    with suppress(ValueError):
-        answer = read(kind, parse(row))
-        if isinstance(answer, Completion) or (
-            answer.logprobs and all(map(is_logprob, answer.logprobs))
-        ):
-            return answer
-    return None
+def _read_all(kind: type[Answer], row_by_key: Mapping[str, bytes]) -> dict[str, Answer]:
+    """The answers in rows, except damaged ones and those of another version of drike."""
+    answer_by_key = {}
+    for key, row in row_by_key.items():
+        with suppress(ValueError):
+            answer = read(kind, parse(row))
+            if isinstance(answer, Completion) or _has_logprobs(answer):
+                answer_by_key[key] = answer
+    return answer_by_key
+
+
+def _has_logprobs(score: Score) -> bool:
+    return bool(score.logprobs) and all(is_logprob(logprob) for logprob in score.logprobs)
 
 
 def key_of(*parts: object) -> str:
@@ -117,7 +132,10 @@ def key_of(*parts: object) -> str:
 
 
 class AnswerCache:
-    """Answers by key, in memory and in a file, and the keys that threads are asking for; threads may share it."""
+    """Answers by key, in memory and in a file, and the keys that threads are asking for.
+
+    Threads may share it.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         remedy = "they stay in memory for this run; make room, or set XDG_CACHE_HOME"
@@ -135,18 +153,20 @@ class AnswerCache:
         return remembered | self._file.get([key for key in keys if key not in remembered])
 
     def put(self, key: str, answer: bytes) -> None:
-        """Keep an answer; it is written soon (see `asking`), with those that could not be written before."""
+        """Keep an answer, which is written soon (see `asking`)."""
         with self._changed:
-            self._memory[key] = self._unsaved[key] = answer
+            self._memory[key] = answer
+            self._unsaved[key] = answer
             self._asking.discard(key)
             self._changed.notify_all()
         self._writer.submit(self._write)
 
     @contextmanager
     def asking(self, keys: Collection[str]) -> Iterator[list[str]]:
-        """Claim those of `keys` that no other thread has; others wait for them until they are put or the block is left.
+        """Claim those of `keys` that no other thread has, and yield them.
 
-        This then waits until their answers are written, or cannot be. Raises as `wait_for`.
+        Others wait for them until they are put or the block is left. This then waits until their
+        answers are written, or cannot be. Raises as `wait_for`.
         """
         ours: list[str] = []
         try:
@@ -161,8 +181,17 @@ class AnswerCache:
             self._wait_until(lambda: self._failed > 0 or self._unsaved.keys().isdisjoint(ours))
 
     def wait_for(self, keys: Collection[str]) -> None:
-        """Wait until nobody asks for any of `keys`. Raises StoppedError if the caller's group is abandoned before."""
+        """Wait until nobody asks for any of `keys`.
+
+        Raises StoppedError if the caller's group is abandoned before.
+        """
         self._wait_until(lambda: self._asking.isdisjoint(keys))
+
+    def close(self) -> None:
+        """Try once more to write what could not be written, and close the file."""
+        self._failed = 0.0
+        self._writer.submit(self._write).result()
+        self._file.close()
 
     def _wait_until(self, done: Callable[[], bool]) -> None:
         group = current_group()
@@ -170,12 +199,6 @@ class AnswerCache:
             while not self._changed.wait_for(done, POLL_SECONDS):
                 if group.abandoned:
                     raise StoppedError
-
-    def close(self) -> None:
-        """Try once more to write what could not be written, and close the file."""
-        self._failed = 0.0
-        self._writer.submit(self._write).result()
-        self._file.close()
 
     def _write(self) -> None:
         """Write the unsaved answers, unless that failed a moment ago."""
@@ -191,7 +214,12 @@ class AnswerCache:
         finally:
             with self._changed:
                 self._failed = 0.0 if written else time.monotonic()
-                for key, answer in unsaved.items() if written else ():
-                    if self._unsaved[key] is answer:
-                        del self._unsaved[key]
+                if written:
+                    self._mark_saved(unsaved)
                 self._changed.notify_all()
+
+    def _mark_saved(self, written: dict[str, bytes]) -> None:
+        """Forget what has been written, but not an answer that was replaced in the meantime."""
+        for key, answer in written.items():
+            if self._unsaved[key] is answer:
+                del self._unsaved[key]

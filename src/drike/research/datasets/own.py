@@ -1,10 +1,8 @@
-"""Own facts, in files that `drike edits import` reads, too; what only a store uses (`STORED`) is not read here."""
+"""Own facts, in files that `drike edits import` reads, too; what only a store uses is not read here."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import lru_cache
 
 from drike.edits.edit import Edit
 from drike.errors import DataError
@@ -16,71 +14,25 @@ from drike.research.datasets.form import (
     neighbour,
     paraphrase,
 )
+from drike.stores.columns import (
+    COLUMNS,
+    NEEDED,
+    SEPARATOR,
+    SIMILARITY,
+    columns_by_name,
+    name_of,
+)
 from drike.support.rows import ReadLog, Row, shown
 from drike.text.templates import query_template
-
-STORED = (
-    "aliases", "negatives", "object_aliases", "status", "valid_from", "valid_to", "priority", "enforce", "only",
-    "approved_as", "owner", "review_by", "review_days", "metadata", "source", "author", "reason", "move",
-)  # fmt: skip
-NEEDED = ("prompt", "target_new")
-COLUMNS = (
-    "the columns of own facts are prompt (or query) and target_new, and where known subject, target_true, relation, "
-    "paraphrase (also paraphrase_2, ...), neighborhood_prompt with neighborhood_answer, and for a store "
-    + ", ".join(STORED)
-)
-SEPARATOR = "|"  # of several texts in one cell
-_SEVERAL = (
-    "paraphrase",
-    "neighborhood_prompt",
-    "neighborhood_answer",
-)  # may have several columns, with numbers
-_PATTERNS = {name: name for name in (*NEEDED, "subject", "relation", "neighborhood", "case_id", *STORED)} | {
-    "prompt": "prompt|query", "target_true": "target_true|ground_truth",
-    "paraphrase": r"(?:paraphrase|wording)s?(?:_?\d+)?",
-    **{name: rf"{name}(?:_?\d+)?" for name in ("neighborhood_prompt", "neighborhood_answer")},
-}  # fmt: skip
-_ALIKE = 0.78  # from which on a name is taken for a misspelt one: "object" is none of "subject"
-
-
-def named(row: Row) -> Mapping[str, list[str]]:
-    """The row's fields by what they hold. Raises DataError for an unknown field, and for two that mean the same."""
-    fields: dict[str, list[str]] = {}
-    for field in row.values:
-        if (name := meaning(field)) is None:
-            meant = f" (did you mean {close}?)" if (close := near(field.casefold())) else ""
-            raise DataError(f"{row.place} has an unknown field {shown(field)!r}{meant}; {COLUMNS}")
-        fields.setdefault(name, []).append(field)
-        if len(fields[name]) > 1 and name not in _SEVERAL:
-            raise DataError(
-                f"{row.place} has {' and '.join(fields[name])}, which mean the same; remove one of them"
-            )
-    for answer in fields.get("neighborhood_answer", ()):
-        if (prompt := answer.replace("answer", "prompt")) not in fields.get(
-            "neighborhood_prompt", ()
-        ):
-            raise DataError(f"{row.place} has {answer} and no {prompt}; name both alike")
-    return fields
-
-
-@lru_cache(maxsize=1 << 10)  # rows have the same fields
-def meaning(field: str) -> str | None:
-    """What a field holds; None for an unknown one."""
-    return next((name for name, pattern in _PATTERNS.items() if re.fullmatch(pattern, field)), None)
-
-
-def near(field: str) -> str | None:
-    """The field that an unknown one may be a misspelling of; None if there is none like it."""
-    return next(iter(get_close_matches(field, _PATTERNS, n=1, cutoff=_ALIKE)), None)
 
 
 def missing(row: Row) -> DataError | None:
     """Which needed field is missing or misspelt; None if all are there, or nothing like one of them."""
-    lacking = [name for name in NEEDED if name not in map(meaning, row.values)]
+    lacking = [name for name in NEEDED if name not in map(name_of, row.values)]
     meant = {
         name: near[0]
         for name in lacking
-        if (near := get_close_matches(name, row.values, n=1, cutoff=_ALIKE))
+        if (near := get_close_matches(name, row.values, n=1, cutoff=SIMILARITY))
     }
     if not lacking or not (meant or len(lacking) < len(NEEDED)):
         return None
@@ -90,7 +42,7 @@ def missing(row: Row) -> DataError | None:
 
 
 def _edits(row: Row, target: Target) -> list[Edit]:
-    names = named(row)
+    names = columns_by_name(row)
     query, new = (row.text(*names.get(name, [name])) for name in NEEDED)
     known = (
         names[name][0] if name in names else "" for name in ("target_true", "subject", "relation")
@@ -113,7 +65,7 @@ def _if_any(row: Row, field: str) -> str:
 
 
 def _asked(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
-    edit, names = edits[0], named(row)
+    edit, names = edits[0], columns_by_name(row)
     for field in names.get("paraphrase", ()):
         cell = row.values[field]
         texts = (
@@ -137,5 +89,5 @@ def _asked(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | Non
 
 FORM = Form(
     "own facts (prompt, target_new; where known subject, target_true, paraphrase, neighborhood_prompt, ...)",
-    lambda row: {*NEEDED} <= {*map(meaning, row.values)}, _edits, _asked, published=False,
+    lambda row: {*NEEDED} <= {*map(name_of, row.values)}, _edits, _asked, published=False,
 )  # fmt: skip

@@ -1,4 +1,7 @@
-"""The placements of facts among which `drike edits tune` chooses, with demonstrations of TinyFacts."""
+"""The placements of facts among which `drike edits tune` chooses.
+
+Some show demonstrations, which are those of TinyFacts.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -7,7 +10,9 @@ from drike.conversations.rendering import AsBlock, AsPrompt, Placement, Restatin
 from drike.edits.edit import Edit
 from drike.encoders import load_encoder
 from drike.research.datasets import TINYFACTS, load
-from drike.research.editors.catalog import Editor, FactPrompt, InContextEditor
+from drike.research.editors.editor import Editor
+from drike.research.editors.factprompt import FactPrompt
+from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.selectors import copies_and_updates
 

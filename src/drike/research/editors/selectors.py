@@ -1,178 +1,38 @@
-"""Which demonstrations a query is shown: a ranking of the retains, cut by a budget (paper, section 4.3), or a mix.
+"""Which demonstrations a query is shown: a ranking of the retains that is cut, or a mix.
 
-A mix says how many demonstrations of each role are shown; a policy may choose one for every query (docs/method.md).
+A mix says how many demonstrations of each role are shown; a policy may choose one for every query
+(docs/design/method.md).
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Literal, Protocol
+from typing import Protocol
 
-import numpy as np
-
+from drike.edits.edit import Edit
 from drike.prompts import Demonstration, DemonstrationSet, Role, interleave
+from drike.research.editors.budgets import Budget
+from drike.research.editors.rankings import Ranker, Ranking
 from drike.text.words import mentions
-
-Flip = Literal["offender", "algorithm1"]
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """The retains of an edit, best first, with the index of each among those that were ranked, and its probability."""
-
-    retains: tuple[Demonstration, ...]
-    order: tuple[int, ...]
-    probs: tuple[float, ...]
-
-
-class Ranker(Protocol):
-    """Orders the retains of an edit."""
-
-    def rank(self, candidates: DemonstrationSet) -> Ranking:
-        """All retains, best first."""
-
-
-def ranking_of(retains: Sequence[Demonstration], log_probs: Sequence[float]) -> Ranking:
-    """Retains in descending probability; ties keep their order, so that a ranking is reproducible."""
-    probs = [math.exp(log_p) for log_p in log_probs]
-    order = sorted(range(len(probs)), key=lambda i: -probs[i])
-    return Ranking(tuple(retains[i] for i in order), tuple(order), tuple(probs[i] for i in order))
-
-
-@dataclass(frozen=True)
-class Similarity:
-    """The nearest record first, as in IKE. Probabilities are the softmax of cosine / temperature."""
-
-    temperature: float = 0.1
-
-    def rank(self, candidates: DemonstrationSet) -> Ranking:
-        """Rank by the cosine similarity of each record to the edit."""
-        scores = np.asarray(candidates.retain_similarities, dtype=np.float64) / self.temperature
-        return ranking_of(candidates.retains, (scores - np.logaddexp.reduce(scores)).tolist())
-
-
-class Budget(Protocol):
-    """A rule that cuts a ranking by its `probs` [n]; one with nothing but `keep` has no sigma and learns nothing."""
-
-    def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
-        """How many of the retains to keep, at least 1."""
-
-    def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
-        """How many prefixes a training episode evaluates, at least `keep` (k of Algorithm 1, line 8)."""
-        return self.keep(probs, candidates)
-
-    def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet) -> float | None:
-        """The probability that a retain must exceed to be kept; None if the rule has no threshold."""
-        return None
-
-    def after(
-        self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet
-    ) -> Budget:
-        """The budget after an episode: `probs` [n] in the order tried, rewards [k] of the first k prefixes."""
-        return self
-
-
-@dataclass(frozen=True)
-class Fraction(Budget):
-    """Keep a share of the retains, halves rounded up: 1 to `max_shots` of them. ValueError for one outside (0, 1]."""
-
-    share: float = 1.0
-    max_shots: int | None = None
-
-    def __post_init__(self) -> None:
-        if type(self.share) not in (int, float) or not 0.0 < self.share <= 1.0:
-            raise ValueError(f"a budget's share must lie in (0, 1], not {self.share!r}")
-        if self.max_shots is not None:
-            require_shots(self.max_shots)
-
-    def keep(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> int:
-        """The share of n."""
-        require_candidates(probs)
-        kept = max(1, math.floor(self.share * len(probs) + 0.5))
-        return kept if self.max_shots is None else min(kept, self.max_shots)
-
-
-@dataclass(frozen=True)
-class Threshold(Budget):
-    """Keep the retains whose probability exceeds `sigma`, at most `max_shots` and at least one.
-
-    flip: what sigma rises to when the j-th retain turns a right answer wrong. "offender" (paper, section 4.3): p_j, so
-    that this retain is dropped; "algorithm1" (the listing in the appendix): the largest probability after it, so that
-    it is still kept. Raises ValueError for an impossible value.
-    """
-
-    sigma: float = 0.0
-    max_shots: int = 16
-    flip: Flip = "offender"
-
-    def __post_init__(self) -> None:
-        if type(self.sigma) not in (int, float) or not 0.0 <= self.sigma <= 1.0:
-            raise ValueError(f"sigma is a probability; {self.sigma!r} is not")
-        require_shots(self.max_shots)
-        if self.flip not in ("offender", "algorithm1"):
-            raise ValueError(f'flip must be "offender" or "algorithm1", not {self.flip!r}')
-
-    def keep(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> int:
-        """min(K, #{p_i > sigma}), at least 1 (Algorithm 1, lines 8-9)."""
-        require_candidates(probs)
-        return max(1, min(self.max_shots, sum(p > self.sigma for p in probs)))
-
-    def sigma_for(
-        self, probs: Sequence[float], candidates: DemonstrationSet | None = None
-    ) -> float:
-        """Sigma, the same for all edits."""
-        return self.sigma
-
-    def after(
-        self, probs: Sequence[float], rewards: Sequence[float], candidates: object = None
-    ) -> Threshold:
-        """Sigma is raised, never lowered, at every step j > 1 where the reward fell from +1 to -1."""
-        sigma = self.sigma
-        for j in range(1, len(rewards)):  # j counts from 0 here: the (j+1)-th retain of the paper
-            if rewards[j - 1] > 0 > rewards[j]:
-                sigma = max(
-                    sigma, probs[j] if self.flip == "offender" else max(probs[j + 1 :], default=0.0)
-                )
-        return replace(self, sigma=sigma)
-
-
-def require_candidates(probs: Sequence[float]) -> None:
-    """Raises ValueError if there is no retain to keep."""
-    if not len(probs):
-        raise ValueError("an empty pool: there is no retain candidate to keep")
-
-
-def require_shots(max_shots: int) -> None:
-    """Raises ValueError for a K that is not a whole number of at least 1."""
-    if type(max_shots) is not int or max_shots < 1:
-        raise ValueError(f"max_shots must be a whole number of at least 1, not {max_shots!r}")
-
-
-@dataclass(frozen=True)
-class SameCount(Budget):
-    """Keep as many retains of any ranking as `budget` keeps of `ranker`'s: a control with the k of DR-IKE."""
-
-    ranker: Ranker
-    budget: Budget
-
-    def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
-        """The k of `ranker`'s ranking."""
-        return self.budget.keep(self.ranker.rank(candidates).probs, candidates)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The demonstrations that a query is shown, of `candidates`: those of an edit, or what several edits share."""
+    """The demonstrations that a query is shown.
+
+    candidates: what they were chosen from, the demonstrations of an edit or those that several
+    edits share. shown: in the prompt's order, or with a `ranking` in any: then the prompt style
+    arranges them. pruned: how many more did not fit. alone: the query is asked without the edit.
+    """
 
     candidates: DemonstrationSet
-    shown: tuple[
-        Demonstration, ...
-    ]  # with a `ranking`, the prompt style arranges them; else in the prompt's order
+    shown: tuple[Demonstration, ...]
     ranking: Ranking | None = None
-    pruned: int = 0  # how many more did not fit
-    alone: bool = False  # the query is asked without the edit
+    pruned: int = 0
+    alone: bool = False
 
     @classmethod
     def of_ranking(cls, candidates: DemonstrationSet, ranking: Ranking, k: int) -> Selection:
@@ -182,9 +42,7 @@ class Selection:
     @property
     def kept(self) -> tuple[Demonstration, ...]:
         """The retains shown, best first."""
-        return tuple(
-            demonstration for demonstration in self.shown if demonstration.role is Role.RETAIN
-        )
+        return _retains_among(self.shown)
 
     @property
     def k(self) -> int:
@@ -198,13 +56,15 @@ class Selection:
 
     def without_last(self, count: int) -> Selection:
         """The selection after its last `count` demonstrations were pruned."""
-        return replace(
-            self, shown=self.shown[: len(self.shown) - count], pruned=self.pruned + count
-        )
+        remaining = self.shown[: len(self.shown) - count]
+        return replace(self, shown=remaining, pruned=self.pruned + count)
 
 
 class Selector(Protocol):
-    """Chooses demonstrations of an edit; a `Selection` object that several queries share is pruned once for all."""
+    """Chooses demonstrations of an edit for each of several queries.
+
+    Queries may share a selection: if they share the object, it is pruned once for all of them.
+    """
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The selection for each query, in order."""
@@ -212,7 +72,10 @@ class Selector(Protocol):
 
 @dataclass(frozen=True)
 class RankAndCut(Selector):
-    """The paper's choice: `ranker` orders the retains and `budget` cuts them; copies and updates are all shown."""
+    """The paper's choice: `ranker` orders the retains, and `budget` cuts them.
+
+    Copies and updates are all shown.
+    """
 
     ranker: Ranker
     budget: Budget
@@ -220,9 +83,9 @@ class RankAndCut(Selector):
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """One selection, which all queries share."""
         ranking = self.ranker.rank(candidates)
-        return [
-            Selection.of_ranking(candidates, ranking, self.budget.keep(ranking.probs, candidates))
-        ] * len(queries)
+        k = self.budget.keep(ranking.probs, candidates)
+        selection = Selection.of_ranking(candidates, ranking, k)
+        return [selection] * len(queries)
 
 
 @dataclass(frozen=True)
@@ -234,56 +97,12 @@ class LeaveAlone(Selector):
         return [Selection(candidates, (), alone=True) for _ in queries]
 
 
-def merge(selections: Sequence[Selection]) -> Selection:
-    """The selections of several edits in force, interleaved: ranked if all are, with the mean k, rounded up."""
-    first, *others = [selection for selection in selections if not selection.alone] or selections[
-        :1
-    ]
-    if not others:
-        return first
-    selections = [first, *others]
-    sets = [selection.candidates for selection in selections]
-    rankings = [selection.ranking for selection in selections if selection.ranking is not None]
-    ranked = len(rankings) == len(selections)
-    whole = [selection.shown for selection in selections]
-    if ranked:
-        whole = [
-            (*known.fixed, *ranking.retains) for known, ranking in zip(sets, rankings, strict=True)
-        ]
-    shown = interleave(whole)
-    # The set that all queries share is of these demonstrations, nearest first.
-    cosines = {
-        d: c
-        for known in sets
-        for d, c in zip(known.demonstrations, known.similarities, strict=True)
-    }
-    nearest = tuple(sorted(shown, key=lambda demonstration: -cosines[demonstration]))
-    similarities, excluded = (
-        tuple(cosines[d] for d in nearest),
-        sum(known.excluded for known in sets),
-    )
-    shared = replace(
-        first.candidates, demonstrations=nearest, similarities=similarities, excluded=excluded
-    )
-    if not ranked:
-        return Selection(shared, shown)
-    retains = tuple(demonstration for demonstration in shown if demonstration.role is Role.RETAIN)
-    probs = {
-        d: p for ranking in rankings for d, p in zip(ranking.retains, ranking.probs, strict=True)
-    }
-    ranking = Ranking(
-        retains,
-        tuple(map(shared.retains.index, retains)),
-        tuple(probs[retain] for retain in retains),
-    )
-    return Selection.of_ranking(
-        shared, ranking, -(-sum(selection.k for selection in selections) // len(selections))
-    )
-
-
 @dataclass(frozen=True, order=True)
 class RoleCounts(Selector):
-    """A mix, shown to every query: so many copies, updates and retains at most, the nearest; ValueError below 0."""
+    """A mix, which every query is shown: at most so many copies, updates and retains, the nearest.
+
+    Raises ValueError for a number below 0.
+    """
 
     copies: int
     updates: int
@@ -292,6 +111,12 @@ class RoleCounts(Selector):
     def __post_init__(self) -> None:
         if not all(type(count) is int and count >= 0 for count in astuple(self)):
             raise ValueError(f"a mix has three whole numbers of at least 0, not {astuple(self)!r}")
+
+    @classmethod
+    def of_roles(cls, roles: Sequence[Role]) -> RoleCounts:
+        """The mix of demonstrations that have these roles."""
+        counts = Counter(roles)
+        return cls(counts[Role.COPY], counts[Role.UPDATE], counts[Role.RETAIN])
 
     @property
     def size(self) -> int:
@@ -304,70 +129,145 @@ class RoleCounts(Selector):
 
     def nearest(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
         """Copies, then updates, then retains, each nearest first."""
-        return tuple(
-            demonstration
-            for role, count in zip(Role, astuple(self), strict=True)
-            for demonstration in [d for d in candidates.demonstrations if d.role is role][:count]
-        )
+        counts = {Role.COPY: self.copies, Role.UPDATE: self.updates, Role.RETAIN: self.retains}
+        chosen: list[Demonstration] = []
+        for role, count in counts.items():
+            of_role = [shown for shown in candidates.demonstrations if shown.role is role]
+            chosen += of_role[:count]
+        return tuple(chosen)
 
 
 def copies_and_updates(roles: Sequence[Role], max_demonstrations: int | None = None) -> RoleCounts:
-    """All copies and updates of an edit, or the first `max_demonstrations`: the best mix behind a gate."""
-    copies, updates, _ = _counts(roles)
-    total = copies + updates if max_demonstrations is None else max_demonstrations
-    return RoleCounts(min(copies, total), min(updates, max(total - copies, 0)), 0)
+    """All copies and updates of an edit, or the first `max_demonstrations` of them.
+
+    This is the best mix behind a gate.
+    """
+    available = RoleCounts.of_roles(roles)
+    if max_demonstrations is None:
+        return replace(available, retains=0)
+    copies = min(available.copies, max_demonstrations)
+    updates = min(available.updates, max_demonstrations - copies)
+    return RoleCounts(copies, updates, 0)
 
 
 def policy_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
-    """The mixes that a policy chooses from, smallest first: the fact alone, with copies, with updates, with retains."""
-    copies, updates, retains = _counts(roles)
-    counts = (
-        (0, 0, 0),
-        (copies, 0, 0),
-        *((copies, updates, r) for r in (0, -(-retains // 4), retains)),
-    )
-    return tuple(
-        sorted({RoleCounts(*of_role) for of_role in counts}, key=lambda mix: (mix.size, mix))
-    )
+    """The mixes that a policy chooses from, smallest first.
 
-
-def _counts(roles: Sequence[Role]) -> tuple[int, int, int]:
-    return roles.count(Role.COPY), roles.count(Role.UPDATE), roles.count(Role.RETAIN)
+    They are the fact alone, with copies, with updates too, with a quarter of the retains, with all.
+    """
+    everything = RoleCounts.of_roles(roles)
+    quarter_of_retains = math.ceil(everything.retains / 4)
+    mixes = {
+        RoleCounts(0, 0, 0),
+        RoleCounts(everything.copies, 0, 0),
+        RoleCounts(everything.copies, everything.updates, 0),
+        RoleCounts(everything.copies, everything.updates, quarter_of_retains),
+        everything,
+    }
+    return tuple(sorted(mixes, key=lambda mix: (mix.size, mix)))
 
 
 @dataclass(frozen=True)
 class SubjectSwitch(Selector):
-    """A control without training: one mix for queries that name the edit's subject; others get another or no edit."""
+    """A control without training: whether a query names the edit's subject decides.
+
+    named: the mix for queries that do. other: what chooses for those that do not.
+    """
 
     named: RoleCounts
     other: Selector = LeaveAlone()
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The selection for each query, by whether it names the subject."""
-        edit = candidates.edit  # without a subject, only its own query is about it
-        about = [
-            query == edit.query if edit.subject is None else mentions(query, edit.subject)
-            for query in queries
-        ]
-        return [
-            (self.named if named else self.other).select(candidates, [""])[0] for named in about
-        ]
+        selections = []
+        for query in queries:
+            selector = self.named if _is_named(candidates.edit, query) else self.other
+            selections += selector.select(candidates, [query])
+        return selections
+
+
+def _is_named(edit: Edit, query: str) -> bool:
+    if edit.subject is None:  # then only its own query is about it
+        return query == edit.query
+    return mentions(query, edit.subject)
 
 
 @dataclass(frozen=True)
 class SameSize(Selector):
-    """A control: as many demonstrations as `policy` shows, but those nearest to the edit, whatever their role."""
+    """A control: as many demonstrations as `policy` shows, but the nearest, whatever their role."""
 
     policy: Selector
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
-        """The nearest demonstrations, by role; queries that the policy leaves alone are left alone."""
-        roles = [demonstration.role for demonstration in candidates.demonstrations]
-        return [
-            replace(
-                chosen,
-                shown=RoleCounts(*_counts(roles[: len(chosen.shown)])).nearest(candidates),
-                ranking=None,
-            )
-            for chosen in self.policy.select(candidates, queries)
+        """The nearest demonstrations, by role; queries that the policy leaves alone stay so."""
+        selections = []
+        for selection in self.policy.select(candidates, queries):
+            size = len(selection.shown)
+            roles = [nearest.role for nearest in candidates.demonstrations[:size]]
+            demonstrations = RoleCounts.of_roles(roles).nearest(candidates)
+            selections.append(replace(selection, shown=demonstrations, ranking=None))
+        return selections
+
+
+def merge(selections: Sequence[Selection]) -> Selection:
+    """The selections of several edits in force for one query, as one.
+
+    Those that leave the query alone do not count, unless all do. The demonstrations of the others
+    are interleaved; if all are ranked, so is the result, with their mean k, rounded up.
+    """
+    showing = [selection for selection in selections if not selection.alone]
+    if not showing:
+        return selections[0]
+    if len(showing) == 1:
+        return showing[0]
+
+    rankings = [selection.ranking for selection in showing if selection.ranking is not None]
+    if len(rankings) == len(showing):
+        return _merge_ranked(showing, rankings)
+    demonstrations = interleave([selection.shown for selection in showing])
+    return Selection(_shared_candidates(showing, demonstrations), demonstrations)
+
+
+def _merge_ranked(selections: Sequence[Selection], rankings: Sequence[Ranking]) -> Selection:
+    demonstrations = interleave(
+        [
+            (*selection.candidates.fixed, *ranking.retains)
+            for selection, ranking in zip(selections, rankings, strict=True)
         ]
+    )
+    shared = _shared_candidates(selections, demonstrations)
+
+    prob_by_retain: dict[Demonstration, float] = {}
+    for ranking in rankings:
+        prob_by_retain.update(zip(ranking.retains, ranking.probs, strict=True))
+    retains = _retains_among(demonstrations)
+    merged = Ranking(
+        retains,
+        order=tuple(shared.retains.index(retain) for retain in retains),
+        probs=tuple(prob_by_retain[retain] for retain in retains),
+    )
+
+    mean_k = math.ceil(sum(selection.k for selection in selections) / len(selections))
+    return Selection.of_ranking(shared, merged, mean_k)
+
+
+def _shared_candidates(
+    selections: Sequence[Selection], demonstrations: Sequence[Demonstration]
+) -> DemonstrationSet:
+    """The set of these demonstrations, nearest first, that all edits share."""
+    cosines: dict[Demonstration, float] = {}
+    for selection in selections:
+        candidates = selection.candidates
+        cosines.update(zip(candidates.demonstrations, candidates.similarities, strict=True))
+
+    nearest_first = sorted(demonstrations, key=lambda demonstration: -cosines[demonstration])
+    return replace(
+        selections[0].candidates,
+        demonstrations=tuple(nearest_first),
+        similarities=tuple(cosines[demonstration] for demonstration in nearest_first),
+        excluded=sum(selection.candidates.excluded for selection in selections),
+    )
+
+
+def _retains_among(demonstrations: Sequence[Demonstration]) -> tuple[Demonstration, ...]:
+    return tuple(shown for shown in demonstrations if shown.role is Role.RETAIN)

@@ -13,7 +13,8 @@ from drike.errors import UsageError
 from drike.models.answers import complete
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
-from drike.research.editors.catalog import Editor, InContextEditor, TokenLimit
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.pool import Pool, rotations
 from drike.research.editors.selectors import Selector
 from drike.research.evaluation.judge import Judge, Question, Rule, ask_probes, is_right

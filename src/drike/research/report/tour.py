@@ -1,7 +1,7 @@
 """The tour: what drike does to a model, as one page without a script that needs no network.
 
 The embedded model answers when the page is made, with edits of TinyFacts in force; a test compares recorded.tsv, the
-figures on real models' recorded answers, with docs/results/recorded.md.
+figures on real models' recorded answers, with benchmarks/notes/recorded.md.
 """
 
 import csv

@@ -18,10 +18,10 @@ from drike.encoders import TextEncoder, load_encoder
 from drike.errors import CheckpointError
 from drike.gates.calibrated import Calibrated
 from drike.prompts import PromptStyle
-from drike.research.editors.catalog import Trained
+from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.dr_ike import Trained
 from drike.research.editors.query_policy import QueryPolicy, Shown
 from drike.research.editors.retriever import Form, Retriever
-from drike.research.editors.selectors import Fraction, Threshold
 from drike.research.evaluation.risk_control import CertifiedGuarantee
 from drike.support.files import write_bytes
 from drike.support.records import read

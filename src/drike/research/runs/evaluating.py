@@ -18,7 +18,9 @@ from drike.research.edited_model import (
     gate_records,
     with_stores,
 )
-from drike.research.editors.catalog import Editor, Unedited, ranks_retains
+from drike.research.editors.editor import Editor
+from drike.research.editors.in_context import ranks_retains
+from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import (
     AnsweredCases,
     baseline_answers,

@@ -21,8 +21,8 @@ from drike.research.datasets import Dataset, load
 from drike.research.datasets.dataset import Split, SplitIds
 from drike.research.datasets.form import Paraphrases, Target
 from drike.research.editors.pool import Pool, rotations
+from drike.research.editors.rankings import Ranker
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Ranker
 from drike.research.evaluation.judge import RuleName
 from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import checkpoint

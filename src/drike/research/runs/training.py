@@ -12,10 +12,11 @@ from drike.encoders import TextEncoder
 from drike.errors import RunError, UsageError
 from drike.models.protocols import LanguageModel
 from drike.prompts import Layout, PromptStyle, RetainForm
-from drike.research.editors.catalog import InContextEditor, TokenLimit
+from drike.research.editors.budgets import Flip, Fraction, Threshold
+from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.query_policy import QueryPolicy
 from drike.research.editors.retriever import Form, Retriever
-from drike.research.editors.selectors import Flip, Fraction, RankAndCut, Threshold
+from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import CaseAnswers, answers_under
 from drike.research.evaluation.judge import LIKELIHOOD, RULES, Rule, RuleName
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee

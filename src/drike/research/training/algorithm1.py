@@ -19,9 +19,11 @@ from drike.edits.edit import EditCase, rewrite_probe
 from drike.errors import ReplayError
 from drike.models.protocols import LanguageModel
 from drike.prompts import DemonstrationSet, Prompt
-from drike.research.editors.catalog import InContextEditor
+from drike.research.editors.budgets import Budget
+from drike.research.editors.in_context import InContextEditor
+from drike.research.editors.rankings import Ranking, ranking_of
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import Budget, RankAndCut, Ranking, Selection, ranking_of
+from drike.research.editors.selectors import RankAndCut, Selection
 from drike.research.evaluation.judge import Judge, Rule, Verdict, ask_probes, is_right
 from drike.support.parallel import in_order
 

@@ -1,4 +1,4 @@
-"""Train DR-IKE-Q on S itself, from known answers, and certify what it keeps on edits to come (docs/method.md).
+"""Train DR-IKE-Q on S itself, from known answers, and certify what it keeps on edits to come (docs/design/method.md).
 
 The expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and needs neither samples nor a baseline. S is
 the harmonic mean of A aspects' means m: its gradient weights a probe by S^2 / (A m^2), more the weaker its aspect is.

@@ -1,0 +1,185 @@
+"""`LiveEdits`: the edits of a store as they are now, with the gate that decides on them and its index.
+
+The gateway, `Corrections`, an edited model and the replay of a log all read a store through this
+one view.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from drike.edits.record import EditVersion, Status, stamp
+from drike.encoders.base import TextEncoder
+from drike.gates.decision import Gate
+from drike.gates.index import EditIndex
+from drike.live.store_gate import encoder_of, stored_gate, usual_gate
+from drike.stores.edit_store import EditStore
+from drike.stores.snapshots import Snapshot, snapshot
+
+_LOG = logging.getLogger(__name__)
+_NEVER_READ = ""  # sorts before every time
+
+
+@dataclass(frozen=True, eq=False)
+class StoreView:
+    """What was read of a store at one moment.
+
+    index: the edits in force. new: those of them that the view before did not have. until: when an
+    edit next begins or ceases to hold, None for never. since: when the store was read, as a clock
+    that is set back may bring edits back.
+    """
+
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    index: EditIndex = field(default_factory=EditIndex)
+    new: Sequence[EditVersion] = ()
+    until: str | None = _NEVER_READ
+    since: str = ""
+
+    def at(
+        self, now: datetime, store: EditStore, encoder: TextEncoder | None, *, shadow: bool = False
+    ) -> StoreView:
+        """The view of what is in force now: this one, if nothing has changed.
+
+        encoder: of the index's vectors. shadow: whether the index has shadow edits, too. Raises
+        StoreError.
+        """
+        latest = snapshot(store, self.snapshot)
+        everything = self._must_read_everything(stamp(now), latest)
+        if latest is self.snapshot and not everything:
+            return self
+
+        changed = latest if everything else latest.since(self.snapshot)
+        edits = list(changed.in_force(now))
+        if shadow:
+            edits += changed.in_force(now, Status.SHADOW)
+        if everything:
+            index = EditIndex.of(edits, encoder, self.index)
+        else:
+            index = self.index.changed(changed.edits, edits)
+        if encoder is not None:
+            _ = index.wordings  # computed here, so that no question waits for it
+
+        times = [changed.next_change(now), None if everything else self.until]
+        return StoreView(
+            snapshot=latest,
+            index=index,
+            new=[edit for edit in edits if self.index.edits.get(edit.id) is not edit],
+            until=min((time for time in times if time), default=None),
+            since=stamp(now),
+        )
+
+    def _must_read_everything(self, now: str, latest: Snapshot) -> bool:
+        """Whether edits may be in force, or not, that have not changed since this view was read."""
+        clock_set_back = now < self.since
+        edit_begins_or_ends = self.until is not None and now >= self.until
+        another_history = latest.histories != self.snapshot.histories
+        return clock_set_back or edit_begins_or_ends or another_history
+
+
+@dataclass(frozen=True, eq=False)
+class LiveState:
+    """A gate with the edits that it decides on, replaced as a whole, so that nobody sees half of a change.
+
+    gate_number: the gate's in the store, 0 for a gate that is not the store's, None where the store
+    has another history than when the gate was read.
+    """
+
+    gate: Gate
+    encoder: TextEncoder | None
+    view: StoreView
+    gate_number: int | None
+
+
+class LiveEdits:
+    """A store's edits in force, its gate and their index, each as it is at the last refresh. Threads may share it.
+
+    gate: None for the store's own, whichever was calibrated last, or the default one.
+    encoder_of_gate: opens a gate's encoder. shadow: read shadow edits, too. prepare: called with
+    edits that are new in force, before they are. Nothing is read before the first `refresh`. Raises
+    StoreError for a gate that cannot be read.
+    """
+
+    def __init__(
+        self,
+        store: EditStore,
+        gate: Gate | None = None,
+        *,
+        encoder_of_gate: Callable[[Gate], TextEncoder | None] = encoder_of,
+        shadow: bool = False,
+        prepare: Callable[[Sequence[EditVersion]], None] = lambda edits: None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.store = store
+        self._follows_store = gate is None
+        self._encoder_of_gate = encoder_of_gate
+        self._shadow = shadow
+        self._prepare = prepare
+        self._clock = clock
+        self._replacing = threading.Lock()
+
+        number = 0
+        if gate is None:
+            number, gate = stored_gate(store) or (0, usual_gate())
+        self.state = LiveState(gate, encoder_of_gate(gate), StoreView(), number)
+
+    @property
+    def gate_is_stale(self) -> bool:
+        """Whether the store has another history than when its gate was read, so that the gate must be read anew."""
+        return self.state.gate_number is None
+
+    def refresh(self) -> LiveState:
+        """Read what has changed in the store, but not its gate. Raises StoreError, and leaves all as it was."""
+        with self._replacing:
+            before = self.state
+            view = before.view.at(self._clock(), self.store, before.encoder, shadow=self._shadow)
+            if view is before.view:
+                return before
+            self._prepare(view.new)
+            number = before.gate_number
+            if view.snapshot.histories != before.view.snapshot.histories:
+                number = None
+                self._say_another_history(before.view.snapshot, view.snapshot)
+            self.state = replace(before, view=view, gate_number=number)
+            return self.state
+
+    def refresh_gate(self) -> LiveState:
+        """Decide by a newer gate of the store, once all edits are encoded for it.
+
+        Raises StoreError for a gate that cannot be read, EncoderError for one whose encoder cannot
+        be opened.
+        """
+        if not self._follows_store:
+            return self.state
+        newer = stored_gate(self.store, self.state.gate_number or 0)
+        if newer is None and not self.gate_is_stale:
+            return self.state
+        number, gate = newer or (0, usual_gate())
+        encoder = self._encoder_of_gate(gate)
+
+        # All edits are encoded before the lock is taken: that may take minutes, in which edits must
+        # stay current.
+        index = _encoded(self.state.view.index, encoder, self.state.view.index)
+        with self._replacing:
+            view = self.state.view
+            index = _encoded(view.index, encoder, index)
+            if encoder is not None:
+                _ = index.wordings
+            self.state = LiveState(gate, encoder, replace(view, index=index), number)
+            return self.state
+
+    def _say_another_history(self, before: Snapshot, after: Snapshot) -> None:
+        _LOG.warning(
+            "%s holds another history: %d changes, of which none is change %d as it was known here",
+            self.store.name,
+            after.revision,
+            before.revision,
+        )
+
+
+def _encoded(edits: EditIndex, encoder: TextEncoder | None, known: EditIndex) -> EditIndex:
+    """The index of the same edits with vectors of an encoder, those of `known` where it has the same one."""
+    return EditIndex.of(edits.edits.values(), encoder, known)

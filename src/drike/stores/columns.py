@@ -1,0 +1,79 @@
+"""The columns of files of edits: what they are called, and which of them mean the same.
+
+`drike edits import` reads such files, and so does a benchmark of own facts (`research/datasets/own.py`).
+"""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+
+from drike.errors import DataError
+from drike.support.rows import Row, shown
+
+# What only a store uses; a benchmark does not read these.
+STORED = (
+    "aliases", "negatives", "object_aliases", "status", "valid_from", "valid_to", "priority", "enforce", "only",
+    "approved_as", "owner", "review_by", "review_days", "metadata", "source", "author", "reason", "move",
+)  # fmt: skip
+NEEDED = ("prompt", "target_new")
+COLUMNS = (
+    "the columns of own facts are prompt (or query) and target_new, and where known subject, "
+    "target_true, relation, paraphrase (also paraphrase_2, ...), neighborhood_prompt with "
+    "neighborhood_answer, and for a store " + ", ".join(STORED)
+)
+SEPARATOR = "|"  # of several texts in one cell
+SIMILARITY = 0.78  # from which on a name is taken for a misspelt one: "object" is none of "subject"
+
+# Columns of which there may be several, told apart by numbers.
+_REPEATABLE = ("paraphrase", "neighborhood_prompt", "neighborhood_answer")
+_SPELT_AS_NAMED = (*NEEDED, "subject", "relation", "neighborhood", "case_id", *STORED)
+# The spellings of each column, by its name.
+_PATTERNS = {
+    **{name: name for name in _SPELT_AS_NAMED},
+    "prompt": "prompt|query",
+    "target_true": "target_true|ground_truth",
+    "paraphrase": r"(?:paraphrase|wording)s?(?:_?\d+)?",
+    "neighborhood_prompt": r"neighborhood_prompt(?:_?\d+)?",
+    "neighborhood_answer": r"neighborhood_answer(?:_?\d+)?",
+}
+
+
+def columns_by_name(row: Row) -> Mapping[str, list[str]]:
+    """The row's columns by their names, whatever their spelling.
+
+    Raises DataError for an unknown column, for two that mean the same, and for a neighbour's answer without its
+    prompt.
+    """
+    columns: dict[str, list[str]] = {}
+    for column in row.values:
+        name = name_of(column)
+        if name is None:
+            intended = similar_name(column.casefold())
+            hint = f" (did you mean {intended}?)" if intended else ""
+            raise DataError(f"{row.place} has an unknown field {shown(column)!r}{hint}; {COLUMNS}")
+        same = columns.setdefault(name, [])
+        same.append(column)
+        if len(same) > 1 and name not in _REPEATABLE:
+            both = " and ".join(same)
+            raise DataError(f"{row.place} has {both}, which mean the same; remove one of them")
+    for answer in columns.get("neighborhood_answer", ()):
+        prompt = answer.replace("answer", "prompt")
+        if prompt not in columns.get("neighborhood_prompt", ()):
+            raise DataError(f"{row.place} has {answer} and no {prompt}; name both alike")
+    return columns
+
+
+@lru_cache(maxsize=1 << 10)  # rows have the same columns
+def name_of(column: str) -> str | None:
+    """The name of a column by its spelling in a file; None for an unknown one."""
+    for name, pattern in _PATTERNS.items():
+        if re.fullmatch(pattern, column):
+            return name
+    return None
+
+
+def similar_name(column: str) -> str | None:
+    """The name that an unknown column may be a misspelling of; None if there is none like it."""
+    similar = get_close_matches(column, _PATTERNS, n=1, cutoff=SIMILARITY)
+    return similar[0] if similar else None

@@ -1,0 +1,127 @@
+"""Reports of wrong answers, from files that other programs export."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from drike.stores.inbox import GIVEN, Report, report_of
+from drike.support.rows import at, read_rows, shown
+
+# Under which names objects hold the text of a question, or of an answer.
+_QUESTIONS = ("question", "query", "input", "prompt", "text", "content")
+_ANSWERS = ("output", "answer", "response", "text", "content")
+
+
+def read_reports(path: Path, kept: Sequence[Report] = ()) -> tuple[list[Report], list[str]]:
+    """The reports in a file, and why its other rows are none, or are in `kept` already.
+
+    Raises DataError for a file that cannot be read.
+    """
+    known = {_given(report) for report in kept}
+    rows, _ = read_rows(path, str(path))
+    reports = list[Report]()
+    refused = list[str]()
+    for row in rows:
+        try:
+            report = report_of(_fields_of(row.values))
+            if _given(report) in known:
+                raise ValueError("it is kept already")
+            reports.append(report)
+        except ValueError as problem:
+            refused.append(f"{row.place}: {problem}")
+    return reports, refused
+
+
+def _given(report: Report) -> tuple[object, ...]:
+    """What a reporter gave."""
+    return tuple(getattr(report, name) for name in GIVEN)
+
+
+def _fields_of(values: Mapping[str, Any]) -> Mapping[str, object]:
+    """The fields of a report, as `report_of` takes them, by the program that wrote the row."""
+    if isinstance(values.get("data"), dict) and "snapshot" in values:
+        return _of_open_webui(values)
+    if "input" in values and ("output" in values or "scores" in values):
+        return _of_langfuse(values)
+    if "traceId" in values:
+        raise ValueError(
+            "a score without its trace has no question: export the traces with their scores"
+        )
+    return {name: str(values[name]) for name in GIVEN if values.get(name) not in (None, "")}
+
+
+def _of_open_webui(values: Mapping[str, Any]) -> Mapping[str, object]:
+    """A feedback of Open WebUI, which holds a snapshot of the chat."""
+    data = values["data"]
+    meta = values.get("meta")
+    rating = data.get("rating")
+    if not isinstance(rating, int | float) or rating > 0:
+        raise ValueError("the rating is not thumbs down")
+
+    chat = at(values, "snapshot", "chat")
+    messages = at(chat, "chat", "history", "messages") or at(chat, "history", "messages")
+    answer = at(messages, str(at(meta, "message_id")))
+    question = at(messages, str(at(answer, "parentId")))
+    comments = [str(data[name]) for name in ("reason", "comment") if data.get(name)]
+    return {
+        "question": _text_of(at(question, "content"), _QUESTIONS),
+        "answer": _text_of(at(answer, "content"), _ANSWERS),
+        "comment": ": ".join(comments),
+        "conversation": _plain(at(meta, "chat_id")),
+        "model": _plain(data.get("model_id") or at(meta, "model_id")),
+    }
+
+
+def _of_langfuse(values: Mapping[str, Any]) -> Mapping[str, object]:
+    """A trace of Langfuse with its scores."""
+    listed = _parsed(values.get("scores"))
+    scores = (
+        [score for score in listed if isinstance(score, dict)] if isinstance(listed, list) else []
+    )
+    corrections = [score for score in scores if score.get("dataType") == "CORRECTION"]
+    bad = [score for score in scores if score not in corrections and _is_bad(score.get("value"))]
+    if not (corrections or bad):
+        raise ValueError("no score of it is a correction, or 0 or less")
+
+    last_correction = corrections[-1] if corrections else {}
+    corrected = last_correction.get("stringValue") or last_correction.get("value")
+    comments = [str(score["comment"]) for score in (*corrections, *bad) if score.get("comment")]
+    conversation = values.get("sessionId") or values.get("traceId") or values.get("id")
+    return {
+        "question": _text_of(_parsed(values["input"]), _QUESTIONS),
+        "answer": _text_of(_parsed(values.get("output")), _ANSWERS),
+        "correction": _text_of(_parsed(corrected), _ANSWERS),
+        "comment": "; ".join(comments) or "bad score",
+        "model": _plain(values.get("model")),
+        "conversation": _plain(conversation),
+    }
+
+
+def _is_bad(score: object) -> bool:
+    return isinstance(score, int | float) and score <= 0
+
+
+def _text_of(value: object, names: Sequence[str]) -> str:
+    """The text of a message: of several the user's last one, of an object what it has by a name."""
+    if isinstance(value, list) and value:
+        of_users = [message for message in value if at(message, "role") == "user"]
+        return _text_of((of_users or value)[-1], names)
+    if isinstance(value, dict):
+        for name in ("messages", *names):
+            if value.get(name):
+                return _text_of(value[name], names)
+    return value if isinstance(value, str) else ""
+
+
+def _parsed(value: object) -> object:
+    """JSON in a cell of a table; any other value as it is."""
+    if isinstance(value, str) and value[:1] in ("{", "[", '"'):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value
+
+
+def _plain(value: object) -> str | None:
+    return shown(value) if value else None
