@@ -15,11 +15,13 @@ from drike.cli.stored_edits import AMBIGUOUS, author, print_changes, store_at
 from drike.edits import record as records
 from drike.edits.record import MissingStoreError, StoreError
 from drike.errors import UsageError
-from drike.stores import portable
 from drike.stores.edit_store import required_approvals
+from drike.stores.export import WholeStore, lines_of, restore, whole_store
 from drike.stores.finding import Search, find
-from drike.stores.portable import Imported, ReadRow, edits_of, import_edits, scan, write_refused
+from drike.stores.folder import sync_folder
+from drike.stores.imports import Imported, ReadRow, import_edits
 from drike.stores.snapshots import snapshot
+from drike.stores.tables import edits_of, scan, write_refused
 from drike.support.files import write_text
 from drike.support.table import counted
 
@@ -53,7 +55,7 @@ def import_(
     ] = None,
 ) -> None:
     """Add the edits of a file."""
-    whole = portable.whole_store(source)
+    whole = whole_store(source)
     if whole and not dry_run and _restored(whole, source, store):
         return
     from drike.research.datasets.published_edits import PublishedForms
@@ -80,12 +82,12 @@ def import_(
         )
 
 
-def _restored(whole: portable.WholeStore, source: Path, store: str) -> bool:
+def _restored(whole: WholeStore, source: Path, store: str) -> bool:
     """Restore a store that was exported with its history, if this one is empty, and say so."""
     with store_at(store, create=True) as opened:
         if snapshot(opened).revision or required_approvals(opened):
             return False
-        portable.restore(opened, whole)
+        restore(opened, whole)
         changes = counted(whole.changes, "change")
         say(f"{opened.name} is now what the store in {source} was: {changes}")
         return True
@@ -157,7 +159,7 @@ def export(
     with store_at(store) as opened:
         current = snapshot(opened)
         if everything:
-            lines = list(portable.lines_of(opened))
+            lines = list(lines_of(opened))
         else:
             edits = reversed(find(current, Search()))
             lines = [records.to_json(version.record) for version in edits]
@@ -181,7 +183,7 @@ def sync(
 ) -> None:
     """Keep one JSON file for each edit in a folder."""
     with store_at(store, create=True, watched=True) as opened:
-        synced = portable.sync(opened, folder, author=author(), retire_missing=retire_missing)
+        synced = sync_folder(opened, folder, author=author(), retire_missing=retire_missing)
     print_changes(synced.changes)
     say_lines(f"Left alone: {as_flags(name)}" for name in synced.left)
     written = counted(len(synced.written), "file")
