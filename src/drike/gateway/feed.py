@@ -11,7 +11,8 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from drike.conversations.following import Earlier, Follower, Memory
+from drike.conversations.following import Follower
+from drike.conversations.memory import Earlier, Memory
 from drike.conversations.rendering import Placement
 from drike.edits.record import EditVersion, Status, StoreError, conflict_keys, stamp
 from drike.encoders.base import TextEncoder
