@@ -13,6 +13,7 @@ from drike.research.editors.in_context import TokenLimit
 from drike.research.evaluation.evaluate import AnsweredCases
 from drike.research.evaluation.metrics import Outcome
 from drike.research.report import tables
+from drike.research.report.gate_tables import deployed_tables
 from drike.research.runs import evaluating
 from drike.research.runs.run import Prepared, Setup, read_usage
 from drike.support.files import write_text
@@ -110,7 +111,7 @@ def watch_deployed(
         f"{deployment.size:,} edits in force, {len(paper.cases)} test edits, "
         f"model {model.info.name}, gate {deployment.name}"
     )
-    shown = tables.deployed_tables(
+    shown = deployed_tables(
         paper.outcomes, deployed.outcomes, deployed.decisions, title, paper.rule.caption
     )
     earlier = (folder / TABLES).read_text("utf-8")

@@ -13,7 +13,7 @@ from drike.errors import UsageError
 from drike.research.datasets import SplitIds
 from drike.research.datasets.dataset import keys_of
 from drike.research.editors.pool import Pool
-from drike.research.report.groups import trained_run
+from drike.research.report.reported_runs import trained_run
 from drike.research.runs.run import Run, Settings, Setup, TrainedRun
 
 

@@ -13,6 +13,7 @@ from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.research.report import tables
+from drike.research.report.training_tables import by_epoch
 from drike.research.runs import training
 from drike.research.runs.run import PhaseStarted, Prepared, Setup, read_usage
 from drike.research.training.algorithm1 import Episode
@@ -79,7 +80,7 @@ def watch_training(
 
 def _epoch_so_far(episodes: Sequence[Episode], *, finished: bool) -> str:
     """The figures of the running epoch; those of a finished one are also printed as a line."""
-    [epoch] = tables.by_epoch(episodes)
+    [epoch] = by_epoch(episodes)
     esr = f"{epoch.esr:.3f}"
     mean_k = f"{epoch.mean_k:.2f}"
     sigma = as_text(epoch.threshold)
