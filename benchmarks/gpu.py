@@ -28,9 +28,11 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from drike import tinyfacts
 from drike.models.local import scoring
-from drike.models.local.attention import build_tree
 from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
-from drike.models.local.scoring import PrefixCache, TokenScores, bytes_to_keep
+from drike.models.local.memory import bytes_to_keep
+from drike.models.local.prefix_cache import PrefixCache
+from drike.models.local.scoring import TokenScores
+from drike.models.local.token_trees import build_tree
 from drike.models.local.tokens import Encoded
 from lib import pages
 from lib.padded import padded_logits
@@ -103,7 +105,7 @@ def score_batched(model: PreTrainedModel, requests: list[Encoded]) -> list[Token
     logits, columns = padded_logits(model, requests)
     needed = (np.arange(request.start - 1, len(request.ids)) for request in requests)
     places = [i * len(columns) + np.searchsorted(columns, own) for i, own in enumerate(needed)]
-    return scoring._token_scores(logits.flatten(0, 1), requests, places)
+    return scoring.token_scores(logits.flatten(0, 1), requests, places)
 
 
 def measure(

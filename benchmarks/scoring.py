@@ -29,9 +29,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from drike import tinyfacts
 from drike.models.local import scoring
-from drike.models.local.attention import build_tree
 from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
-from drike.models.local.scoring import PrefixCache
+from drike.models.local.prefix_cache import PrefixCache
+from drike.models.local.token_trees import build_tree
 from drike.models.local.tokens import Encoded
 from lib import pages
 from lib.padded import padded_logits
@@ -105,7 +105,7 @@ def measure(
 ) -> dict[str, str]:
     """Time all strategies on one workload; return the CPU time of each relative to the floor's."""
     tree = build_tree([request.ids for request in requests])
-    _, rows, _ = scoring._tree(requests)
+    _, rows, _ = scoring.pack(requests)
     inner = model._model
     kept, whole = PrefixCache(1 << 32), sum(len(request.ids) for request in requests)
 

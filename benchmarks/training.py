@@ -63,7 +63,7 @@ class FullLogits:
             with torch.inference_mode():
                 logits = model(input_ids=torch.tensor([request.ids])).logits[0].float()
             rows = torch.arange(request.start - 1, len(request.ids)).numpy()
-            [reading] = scoring._token_scores(logits, [request], [rows])
+            [reading] = scoring.token_scores(logits, [request], [rows])
             scores.append(self._inner._score(request, reading))
         return scores
 

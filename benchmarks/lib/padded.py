@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 from drike.models.local import scoring
-from drike.models.local.attention import Ids
+from drike.models.local.token_trees import Ids
 from drike.models.local.tokens import Encoded
 
 

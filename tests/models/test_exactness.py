@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from drike.models.local import scoring as ways
-from drike.models.local.attention import TokenTree
+from drike.models.local.token_trees import TokenTree
 from drike.models.local.tokens import Encoded, encode_requests
 from drike.models.protocols import Request
 from tests.fakes.zoo import (
@@ -123,7 +123,7 @@ def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("strategy", ["fork", "naive"])
 def test_every_slower_strategy_is_exact(name: str, strategy: Any) -> None:
     if (name, strategy) == ("Mamba", "fork"):
-        pytest.skip("its state cannot be continued by several tokens at once: see attention.plan")
+        pytest.skip("its state cannot be continued by several tokens at once: see plans.plan")
     model = wrap(MAKE[name], strategy=strategy)
     assert off(model.score(episode(2)), alone(model, episode(2))) < 1e-4
     assert model._scorer.plan.strategy == strategy
@@ -180,7 +180,7 @@ def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> Non
     model.score(episode(1))
     for (
         trunk
-    ) in model._scorer.prefixes._kept:  # as if a model's cache held other values than expected
+    ) in model._scorer.prefixes._trunks:  # as if a model's cache held other values than expected
         for keys, _ in trunk.layers:
             keys.mul_(-1)
     assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4

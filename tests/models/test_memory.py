@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from drike.models.local.scoring import bytes_to_keep, free_bytes, kept_bytes, tokens_that_fit
+from drike.models.local.memory import bytes_to_keep, free_bytes, kept_bytes, tokens_that_fit
 from tests.fakes.zoo import TREES, gpt2, llama
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import DynamicCache
 
-from drike.models.local.scoring import PrefixCache
+from drike.models.local.prefix_cache import PrefixCache
 
 # Sequences with long shared prefixes, like the prompts of an edit: a base, and where it branches off.
 TURNS = st.lists(
@@ -50,7 +50,7 @@ def test_cached_keys_and_values_belong_to_the_requested_tokens(
                 )
         prefixes.keep(ids, cache_of(ids))
         assert (
-            sum(one.nbytes for trunk in prefixes._kept for layer in trunk.layers for one in layer)
+            sum(one.nbytes for trunk in prefixes._trunks for layer in trunk.layers for one in layer)
             <= limit
         )
 

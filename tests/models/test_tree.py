@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.models.local.attention import build_tree, packs
+from drike.models.local.token_trees import build_tree, packs
 
 # Few distinct tokens, so that prefixes, repeats and forks are frequent at every depth.
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8), min_size=1, max_size=12)

@@ -1,7 +1,8 @@
 """Local weights: any causal language model of Hugging Face transformers, from a folder, the cache or the hub.
 
-Only safetensors are read, and code that comes with a checkpoint is never run. The logits are always computed in
-float32, since half-precision logits tie and would make the first choice depend on batching.
+Only safetensors are read, and code that comes with a checkpoint is never run. The logits are always
+computed in float32, since half-precision logits tie and would make the first choice depend on
+batching.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ from transformers import (
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.errors import ModelError, reason
-from drike.models.local import attention, tokens
-from drike.models.local.attention import Strategy, build_tree
-from drike.models.local.scoring import PrefixCache, Scorer, forward
+from drike.models.local import architecture, attention, tokens
+from drike.models.local.plans import Strategy
+from drike.models.local.prefix_cache import PrefixCache
+from drike.models.local.scorer import Scorer
+from drike.models.local.scoring import forward
+from drike.models.local.token_trees import build_tree
 from drike.models.local.tokens import Tokens
 from drike.models.protocols import (
     ANSWER_TOKENS,
@@ -60,10 +64,11 @@ def load(
     dtype: torch.dtype | None = None,
     **options: Any,
 ) -> HuggingFaceModel:
-    """Load a model from a folder or a hub name; `options` are those of `HuggingFaceModel`, also its name.
+    """Load a model from a folder or a hub name.
 
-    device: "cuda", "cpu", "mps"...; None is the best available. dtype: of the weights; None is float32 on the CPU
-    (also the deterministic choice), and as stored elsewhere. Raises ModelError.
+    `options` are those of `HuggingFaceModel`, also its name. device: "cuda", "cpu", "mps"...; None
+    is the best available. dtype: of the weights; None is float32 on the CPU (also the deterministic
+    choice), and as stored elsewhere. Raises ModelError.
     """
     model: Any
     try:
@@ -95,11 +100,12 @@ def load(
 
 
 class HuggingFaceModel:
-    """A loaded transformers model, which is frozen, with its tokenizer. Not safe to share between threads.
+    """A loaded transformers model, which is frozen, with its tokenizer.
 
-    template: as of `models.load`. remember: keep scores in memory, so that a repeated request costs nothing. budget:
-    most tokens in one forward; None is as many as the memory holds. strategy: of scoring; None is the fastest exact
-    one. keep: bytes of keys and values kept between calls; None is a share of the memory. Without `remember` and `keep`
+    Not safe to share between threads. template: as of `models.load`. remember: keep scores in
+    memory, so that a repeated request costs nothing. budget: most tokens in one forward; None is as
+    many as the memory holds. strategy: of scoring; None is the fastest exact one. keep: bytes of
+    keys and values kept between calls; None is a share of the memory. Without `remember` and `keep`
     a score depends on its own call only.
     """
 
@@ -126,7 +132,10 @@ class HuggingFaceModel:
 
     @property
     def info(self) -> ModelInfo:
-        """The model's properties; identity contains hashes of its config and of a sample of every tensor."""
+        """The model's properties.
+
+        Identity contains hashes of its config and of a sample of every tensor.
+        """
         plan = self._scorer.plan  # a failed self-check changes it
         scoring = f"{plan.strategy}: {plan.reason}"
         return ModelInfo(self._name, 1, scoring, self._identity, turns=self.template == "chat")
@@ -157,7 +166,10 @@ class HuggingFaceModel:
     def generate(
         self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """Complete each prompt greedily, cut before `stop`. Raises ModelError for one beyond the context window."""
+        """Complete each prompt greedily, cut before `stop`.
+
+        Raises ModelError for one beyond the context window.
+        """
         began = time.perf_counter()
         encoded = tokens.encode_prompts(self._tokenizer, prompts, self.template)
         for ids in encoded:
@@ -191,7 +203,7 @@ class HuggingFaceModel:
         return self._write([ids], max_tokens, None)[0]
 
     def _write(self, prompts: list[Tokens], max_tokens: int, stop: str | None) -> list[Completion]:
-        padding = attention.tolerates_padding(self._model)
+        padding = architecture.tolerates_padding(self._model)
         shared = self._scorer.families(prompts) if padding else []
         alone: list[list[int]] = []  # batches without shared prefixes, the longest prompts first
         for i in sorted(
@@ -214,7 +226,10 @@ class HuggingFaceModel:
     def _write_together(
         self, prompts: list[Tokens], max_tokens: int, stop: str | None, prefixes: PrefixCache | None
     ) -> list[Completion]:
-        """Complete a batch; with `prefixes`, what it shares is read once, and not at all if this cache has it."""
+        """Complete a batch.
+
+        With `prefixes`, what it shares is read once, and not at all if this cache has it.
+        """
         model: Any = self._model
         longest = max(map(len, prompts))
         ends = model.generation_config.eos_token_id or []
@@ -235,7 +250,7 @@ class HuggingFaceModel:
                 [row in lengths for row in range(len(prompts))], device=so_far.device
             )
 
-        attention.forget_length(model)
+        architecture.forget_length(model)
         with torch.inference_mode():
             cache, read = None, sum(map(len, prompts))
             if prefixes is not None:
@@ -258,7 +273,10 @@ class HuggingFaceModel:
         return completions
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
-        """Score the continuations, in order. ModelError for one that is empty, too long, or merges with its prompt."""
+        """Score the continuations, in order.
+
+        ModelError for one that is empty, too long, or merges with its prompt.
+        """
         began = time.perf_counter()
         keys = [
             hashlib.blake2b(repr(request).encode(), digest_size=16).digest() for request in requests
@@ -295,7 +313,7 @@ class HuggingFaceModel:
         return result
 
     def _check_length(self, prompt: int, more: int, what: str) -> None:
-        window = attention.context_window(self._model.config)
+        window = architecture.context_window(self._model.config)
         if window is not None and prompt + more > window:
             sizes = f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self._name} can read"
             drop = f"drop retains with `prompt_tokens` {max(1, window - more)} (in Python the editor's TokenLimit)"
@@ -304,7 +322,10 @@ class HuggingFaceModel:
 
 
 def _head_in_float32(model: Any) -> None:
-    """Compute the logits of half-precision weights in float32; the model still applies its own caps and scales."""
+    """Compute the logits of half-precision weights in float32.
+
+    The model still applies its own caps and scales.
+    """
     head = model.get_output_embeddings()
     if type(head) is not torch.nn.Linear or head.weight.dtype == torch.float32:
         return  # a quantised head has its own arithmetic
@@ -325,7 +346,10 @@ def _head_in_float32(model: Any) -> None:
 def _shared_cache(
     model: Any, prompts: Sequence[Tokens], prefixes: PrefixCache
 ) -> tuple[DynamicCache, int]:
-    """Keys and values [batch, heads, longest - 1, size of a head] of prompts but their last tokens; the tokens read."""
+    """Keys and values [batch, heads, longest - 1, size of a head] of prompts but their last tokens.
+
+    The tokens read.
+    """
     tree = build_tree([prompt[:-1] for prompt in prompts])
     trunk = tree.ids[: tree.trunk]
     first, packed = prefixes.recall(trunk)
@@ -347,7 +371,10 @@ def _shared_cache(
 def open_checkpoint(
     name_or_path: str, dtype: torch.dtype | None
 ) -> tuple[PreTrainedModel, Tokenizer]:
-    """Open a causal language model and its tokenizer; dtype None: the stored one. Raises what `load` explains."""
+    """Open a causal language model and its tokenizer; dtype None: the stored one.
+
+    Raises what `load` explains.
+    """
     with quiet():
         try:  # the local cache first, so that a downloaded model works, and works the same, offline
             model, tokenizer, missing = _read(name_or_path, dtype, local=True)
@@ -368,7 +395,10 @@ def open_checkpoint(
 def _read(
     name_or_path: str, dtype: torch.dtype | None, *, local: bool
 ) -> tuple[PreTrainedModel, Tokenizer, list[str]]:
-    """Read model, tokenizer, and the names of missing weights. local: only from folders and the cache, or OSError."""
+    """Read model, tokenizer, and the names of missing weights.
+
+    local: only from folders and the cache, or OSError.
+    """
     name, revision = pinned(name_or_path)
     where: dict[str, Any] = {
         "trust_remote_code": False,
@@ -394,7 +424,10 @@ def _read(
 
 
 def _ask_hub(name: str) -> None:
-    """Raise ModelError unless the hub has this model. One short request: loaders would retry for half a minute."""
+    """Raise ModelError unless the hub has this model.
+
+    One short request: loaders would retry for half a minute.
+    """
     local = "give the path of a local folder with config.json, tokenizer.json and model.safetensors"
     repository, revision = pinned(name)
     try:

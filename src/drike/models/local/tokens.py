@@ -1,8 +1,9 @@
 """Tokenise prompts and continuations, and find where each continuation begins.
 
-Both are tokenised as one string: apart, merges across the boundary, beginning-of-text tokens and marks of word starts
-would be wrong. The continuation's tokens are those that end after the prompt, by the offsets of the whole string;
-without offsets, those after the prompt's own tokens. A chat's text gets no special tokens beside the template's own.
+Both are tokenised as one string: apart, merges across the boundary, beginning-of-text tokens and
+marks of word starts would be wrong. The continuation's tokens are those that end after the prompt,
+by the offsets of the whole string; without offsets, those after the prompt's own tokens. A chat's
+text gets no special tokens beside the template's own.
 """
 
 from __future__ import annotations
@@ -27,14 +28,20 @@ _TEMPLATE_SECONDS = 5.0
 
 
 class Encoded(NamedTuple):
-    """Tokens of prompt and continuation; the continuation's are ids[start:], and start is at least 1."""
+    """Tokens of prompt and continuation.
+
+    The continuation's are ids[start:], and start is at least 1.
+    """
 
     ids: Tokens
     start: int
 
 
 def render(tokenizer: Tokenizer, prompt: str | Turns, template: Template) -> str:
-    """Apply the chat template to a prompt; a plain one stays as it is. Raises ModelError if the template fails."""
+    """Apply the chat template to a prompt; a plain one stays as it is.
+
+    Raises ModelError if the template fails.
+    """
     if isinstance(prompt, str) and template == "plain":
         return prompt
     return render_chat(tokenizer, chat_messages(prompt))
@@ -83,7 +90,10 @@ def encode_prompts(tokenizer: Tokenizer, prompts: Prompts, template: Template) -
 def encode_requests(
     tokenizer: Tokenizer, requests: Sequence[Request], template: Template
 ) -> list[Encoded]:
-    """Tokenise each prompt and continuation as one string. Raises ModelError for an empty part, or a token of both."""
+    """Tokenise each prompt and continuation as one string.
+
+    Raises ModelError for an empty part, or a token of both.
+    """
     rendered = [_rendered(tokenizer, request, template) for request in requests]
     texts = [request.prompt + request.continuation for request in rendered]
     ids, offsets = encode(tokenizer, texts, template, offsets=tokenizer.is_fast)
@@ -98,7 +108,10 @@ def encode_requests(
 def encode(
     tokenizer: Tokenizer, texts: Sequence[str], template: Template, *, offsets: bool = False
 ) -> tuple[list[Tokens], list[Offsets]]:
-    """Tokenise rendered texts; `offsets` asks for those of the tokens, too. Raises UsageError for half a character."""
+    """Tokenise rendered texts; `offsets` asks for those of the tokens, too.
+
+    Raises UsageError for half a character.
+    """
     if not texts:
         return [], []
     require_unicode(texts)
@@ -113,7 +126,10 @@ def encode(
 
 
 def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
-    """The text that `token` adds to the tokens before it; "" for a special token, as those end the text."""
+    """The text that `token` adds to the tokens before it.
+
+    "" for a special token, as those end the text.
+    """
     # Decoded together: alone, a token of a tokenizer that marks word starts would lose its space.
     return decode(tokenizer, [*written, token])[len(decode(tokenizer, written)) :]
 
@@ -149,7 +165,8 @@ def _start_by_offsets(
     start, boundary = len(ids), len(request.prompt)
     while start and offsets[start - 1][1] > boundary:
         start -= 1
-    # Byte-level tokenizers leave white space out of a token's offsets, so a merged space shows only in its text.
+    # Byte-level tokenizers leave white space out of a token's offsets, so a merged space shows only
+    # in its text.
     indented = _indent(decode(tokenizer, ids[start:])) > _indent(request.continuation)
     return None if indented or (start < len(ids) and offsets[start][0] < boundary) else start
 

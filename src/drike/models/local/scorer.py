@@ -1,0 +1,136 @@
+"""Scoring any number of requests: which ones are read together, within the device's memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from transformers import PreTrainedModel
+
+from drike.errors import ModelError
+from drike.models.local import plans
+from drike.models.local.architecture import encoding_of, has_one_encoding
+from drike.models.local.memory import bytes_to_keep, tokens_that_fit
+from drike.models.local.plans import Plan, Strategy
+from drike.models.local.prefix_cache import WORTH_KEEPING, PrefixCache
+from drike.models.local.scoring import TokenScores
+from drike.models.local.self_check import CheckedReader
+from drike.models.local.token_trees import build_tree, packs
+from drike.models.local.tokens import Encoded, Tokens
+from drike.models.protocols import Usage
+
+# Tokens, below which attention costs little, so that unrelated requests may share a forward.
+_UNRELATED = 512
+# More tokens in one forward gain nothing: it is full long before, and attention grows with their
+# square.
+_MOST_TOKENS = {"cpu": 4096, "cuda": 8192}
+# Keys and values of prompts to complete may be for this many times the tokens of a forward.
+_CACHED = 4
+
+Result = TypeVar("Result")
+
+
+class Scorer:
+    """Scores requests by the fastest strategy that passes checks against plain forwards.
+
+    See `HuggingFaceModel`.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        budget: int | None,
+        strategy: Strategy | None,
+        keep: int | None,
+    ) -> None:
+        self._model = model
+        most_tokens = _MOST_TOKENS.get(model.device.type, 4096)
+        self.budget = budget or tokens_that_fit(model, most_tokens)
+        plan = plans.plan(model) if strategy is None else Plan(strategy, "asked for")
+        kept_bytes = 0
+        if plan.strategy == "tree" and has_one_encoding(model.config):
+            kept_bytes = bytes_to_keep(model) if keep is None else keep
+        self._reader = CheckedReader(model, plan, PrefixCache(kept_bytes))
+
+    @property
+    def plan(self) -> Plan:
+        """The strategy in use, which a failed check changes."""
+        return self._reader.plan
+
+    @property
+    def prefixes(self) -> PrefixCache:
+        """The cached prefixes.
+
+        Another, empty cache takes their place if memory runs out or a check fails.
+        """
+        return self._reader.prefixes
+
+    def read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
+        """Score requests; return scores in order, and the work they took."""
+        lengths = [len(request.ids) for request in requests]
+        return self.within_memory(lambda: self._read(requests), lengths)
+
+    def within_memory(self, work: Callable[[], Result], lengths: Sequence[int]) -> Result:
+        """Run `work`, which reads texts of these lengths.
+
+        Again, with a smaller budget, if memory runs out.
+        """
+        while True:
+            try:
+                return work()
+            except torch.OutOfMemoryError as error:
+                if len(self.prefixes):
+                    self._reader.prefixes = PrefixCache(0)
+                    continue
+                if self.budget < max(lengths):
+                    raise ModelError(
+                        "the device's memory does not hold one prompt: use shorter ones"
+                    ) from error
+                self.budget = min(self.budget, sum(lengths)) // 2
+                warnings.warn(
+                    f"out of memory: going on with {self.budget} tokens a forward", stacklevel=4
+                )
+
+    def families(self, prompts: Sequence[Tokens]) -> list[list[int]]:
+        """Groups of prompts, by index, that are completed faster if they are read as one tree."""
+        if self.plan.strategy != "tree":
+            return []
+        if len(prompts) == 1 and len(prompts[0]) > WORTH_KEEPING and self.prefixes.limit:
+            return [[0]]  # it may begin with a cached prefix
+
+        families = []
+        for group in packs(prompts, self.budget, unrelated=0):
+            if _shares_half([prompts[i] for i in group]):
+                longest = max(len(prompts[i]) for i in group)
+                rows = max(2, _CACHED * self.budget // longest)
+                families += [group[i : i + rows] for i in range(0, len(group), rows)]
+        for family in families:
+            if len(family) > 1 and not self._reader.has_checked:
+                # Scoring their last tokens checks whether this model can be read in this way.
+                self.read([Encoded(prompts[i], len(prompts[i]) - 1) for i in family])
+        return families if self.plan.strategy == "tree" else []
+
+    def _read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
+        indices_by_encoding: dict[int, list[int]] = defaultdict(list)
+        for i, request in enumerate(requests):
+            indices_by_encoding[encoding_of(self._model.config, len(request.ids))].append(i)
+
+        score_by_index: dict[int, TokenScores] = {}
+        used = Usage()
+        for alike in indices_by_encoding.values():
+            for group in packs([requests[i].ids for i in alike], self.budget, _UNRELATED):
+                indices = [alike[i] for i in group]
+                scored = self._reader.read([requests[i] for i in indices])
+                score_by_index.update(zip(indices, scored.scores, strict=True))
+                used += scored.usage
+        return [score_by_index[i] for i in range(len(requests))], used
+
+
+def _shares_half(prompts: Sequence[Tokens]) -> bool:
+    """Whether a tree of these prompts has at most half of their tokens."""
+    lengths = [len(prompt) for prompt in prompts]
+    # Prompts of one token have nothing to share: the last token is read with the answer.
+    return min(lengths) > 1 and 2 * len(build_tree(prompts)) <= sum(lengths)
