@@ -17,7 +17,9 @@ from itertools import count
 
 from drike.conversations.following import Earlier, Follower, Memory
 from drike.conversations.rendering import Placement
-from drike.edits.record import POSTGRES, EditVersion, Status, StoreError, conflict_keys, stamp
+from drike.edits.conflicts import conflict_keys
+from drike.edits.record import EditVersion, Status, StoreError
+from drike.edits.times import stamp
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
 from drike.gates.decision import Decision, Gate, YesOrNo
@@ -30,6 +32,7 @@ from drike.live.alike import AlikeEdits
 from drike.live.live_edits import StoreView
 from drike.live.store_gate import encoder_of, stored_gate, usual_gate
 from drike.stores.edit_store import EditStore
+from drike.stores.failures import POSTGRES
 from drike.stores.opening import TENANT
 from drike.stores.snapshots import Snapshot
 

@@ -12,7 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from drike.answers.matching import normalise
-from drike.edits.record import EditRecord, Status, StoreError, conflict_keys, overlap
+from drike.edits.conflicts import conflict_keys, overlap
+from drike.edits.record import EditRecord, Status, StoreError
 from drike.errors import EncoderError
 from drike.stores.edit_store import EditStore
 from drike.text.words import words

@@ -5,8 +5,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from drike.edits import record as records
-from drike.edits.record import ApprovalError, EditRecord, EditVersion, Move, Status, StoreError
+from drike.edits.record import (
+    ApprovalError,
+    EditRecord,
+    EditVersion,
+    Move,
+    Status,
+    StoreError,
+    effect,
+)
+from drike.edits.record_checks import checked
+from drike.edits.times import stamp
 from drike.stores.approvals import approvers, authors, is_approved, person
 from drike.stores.edit_store import EditStore, required_approvals, versions_of
 from drike.stores.snapshots import Snapshot, decided_version
@@ -112,8 +121,8 @@ def change(
             raise StoreError(
                 f"a change of edit {edit} is proposed: approve or reject it first, or retire the edit"
             )
-        new = records.checked(replace(base, **changes, author=author, reason=reason, move=None))
-        said = new.status is not base.status or records.effect(new) != records.effect(base)
+        new = checked(replace(base, **changes, author=author, reason=reason, move=None))
+        said = new.status is not base.status or effect(new) != effect(base)
         if propose and base.status is Status.RETIRED:
             raise StoreError(
                 f"edit {edit} is retired: propose to bring it back, and change the proposal"
@@ -193,7 +202,7 @@ def review(
 
 def due(snapshot: Snapshot, at: datetime) -> tuple[EditVersion, ...]:
     """The edits in use whose review is due at a time, the longest due first. They stay in use."""
-    now = records.stamp(at)
+    now = stamp(at)
     late = (edit for edit in snapshot.edits.values() if is_due(edit.record, now))
     return tuple(sorted(late, key=lambda edit: (edit.record.review_by or "", edit.id)))
 

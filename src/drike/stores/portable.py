@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from drike.answers.matching import normalise
-from drike.edits import record as records
+from drike.edits.conflicts import ConflictError
 from drike.edits.edit import Edit
 from drike.edits.record import (
+    LISTS,
     MADE,
-    ConflictError,
+    REQUIRED,
     EditRecord,
     EditVersion,
     RecordError,
@@ -23,6 +24,8 @@ from drike.edits.record import (
     StoreError,
     effect,
 )
+from drike.edits.record_checks import checked
+from drike.edits.record_json import record_of, to_json
 from drike.errors import DataError
 from drike.stores import moves
 from drike.stores.approvals import imported_author
@@ -35,6 +38,7 @@ from drike.stores.edit_store import (
     required_approvals,
     versions_of,
 )
+from drike.stores.failures import damaged
 from drike.stores.log import LogRow, read_rows
 from drike.stores.snapshots import decided_version, folded, snapshot
 from drike.support.files import write_text
@@ -109,7 +113,7 @@ def edits_of(
         )
     if first and not _is_published(first := _named(first, columns, published), published):
         fields = {_FIELDS.get(name, name) for name in columns_by_name(first)}
-        if lacking := [name for name in records.REQUIRED if name not in fields]:
+        if lacking := [name for name in REQUIRED if name not in fields]:
             raise DataError(f"{first.place} has no field {lacking[0]!r}; {COLUMNS}")
     return [
         str(row)
@@ -121,7 +125,7 @@ def edits_of(
 
 def _edit_of(row: Row, published: PublishedEdits | None) -> ReadRow:
     try:
-        return row.place, records.checked(_record(row, published))
+        return row.place, checked(_record(row, published))
     except DataError as problem:
         return str(problem)
     except (RecordError, ValueError) as problem:
@@ -177,7 +181,7 @@ def import_edits(
 
 def _statements(record: EditRecord) -> set[tuple[str, str]]:
     """What a record says in each field of a file; the subject is one of its names, the query one of its wordings."""
-    values = json.loads(records.to_json(effect(record))).items()
+    values = json.loads(to_json(effect(record))).items()
     each = (
         (name, text)
         for name, value in values
@@ -277,13 +281,13 @@ def _record(row: Row, published: PublishedEdits | None) -> EditRecord:
                 c.split(SEPARATOR) if isinstance(c, str) else c if isinstance(c, list) else [c]
                 for c in cells
             )
-            values[field] = list(chain.from_iterable(texts)) if field in records.LISTS else cells[0]
+            values[field] = list(chain.from_iterable(texts)) if field in LISTS else cells[0]
     for name in ("priority", "review_days"):
         if str(values.get(name, "")).isdecimal():
             values[name] = int(values[name])
     if (word := str(values.get("enforce", "")).casefold()) in ("true", "false"):
         values["enforce"] = word == "true"
-    return records.record_of(values)
+    return record_of(values)
 
 
 @dataclass(frozen=True)
@@ -335,11 +339,11 @@ def whole_store(path: Path) -> WholeStore | None:
         head, *rows = map(parse, filter(None, text.split("\n")))
         whole = read(WholeStore, head | {"rows": rows})
     except ValueError as problem:
-        raise records.damaged(str(path), str(problem)) from None
+        raise damaged(str(path), str(problem)) from None
     if whole.drike_store != _FORMAT:
         raise StoreError(f"{path} was written by a newer drike: update drike to use it")
     if len(whole.rows) != whole.changes:
-        raise records.damaged(str(path), f"it has {len(whole.rows):,} of {whole.changes:,} changes")
+        raise damaged(str(path), f"it has {len(whole.rows):,} of {whole.changes:,} changes")
     return whole
 
 
@@ -482,7 +486,7 @@ def _given(path: Path) -> _Given:
         id, version = values.pop("id", None), values.pop("version", 0)
         if not isinstance(id, int | None) or type(version) is not int:
             raise ValueError("id and version are no numbers")
-        return _Given(path, id, version, records.checked(records.record_of(values)))
+        return _Given(path, id, version, checked(record_of(values)))
     except (ValueError, RecordError, OSError) as problem:
         raise DataError(
             f"{path} is no edit ({problem}): correct it, or take it out of the folder"
@@ -493,7 +497,7 @@ def _write(folder: Path, edit: EditVersion, file: _Given | None, *, waits: bool)
     """Write the file of an edit, if it is not as it should be; a change in it that waits for approval stays."""
     if waits and file is not None and file.id is not None:
         return
-    values: dict[str, object] = json.loads(records.to_json(_said(edit.record)))
+    values: dict[str, object] = json.loads(to_json(_said(edit.record)))
     text = json.dumps(
         values | {"id": edit.id, "version": edit.version},
         ensure_ascii=False,
