@@ -24,7 +24,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from drike.conversations.following import Follower, Memory
+from drike.conversations.following import Follower
+from drike.conversations.memory import Memory
 from drike.conversations.rendering import AsBlock, Facts, Occasion
 from drike.conversations.turns import Api
 from drike.edits.record import EditRecord, as_stored
@@ -34,8 +35,8 @@ from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
+from drike.gateway.feed import EditFeed
 from drike.gateway.requests import read_request
-from drike.gateway.tenants import EditFeed
 from drike.research import datasets
 from drike.stores.sqlite import SqliteStore
 from lib import pages

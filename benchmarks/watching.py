@@ -26,12 +26,13 @@ from typing import Any
 from drike.conversations.rendering import AsBlock
 from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
+from drike.gateway.calls import Reply, Upstream, UpstreamCall
+from drike.gateway.edited import EditedRequest
 from drike.gateway.editing import RequestEditor
-from drike.gateway.http.routes import Gateway, Metrics
-from drike.gateway.http.upstream import Reply, Upstream, UpstreamCall
+from drike.gateway.feed import EditFeed
+from drike.gateway.http.routes import Gateway
+from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
-from drike.gateway.requests import EditedRequest
-from drike.gateway.tenants import EditFeed
 from drike.stores.sqlite import SqliteStore
 from lib import pages
 

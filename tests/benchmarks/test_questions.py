@@ -35,7 +35,7 @@ from drike.encoders import HashingEncoder
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.edit_names import common_questions
 from drike.gates.index import EditIndex
-from drike.stores.portable import edits_of, scan
+from drike.stores.tables import edits_of, scan
 from drike.support.table import Number
 from drike.text.words import Words
 

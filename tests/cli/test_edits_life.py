@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drike.edits.record import EditRecord
-from drike.gateway.traffic import Sampling
+from drike.gateway.watch import Sampling
 from drike.stores.inbox import Inbox
 from drike.stores.opening import open_store
 from tests.fakes.commands import run

@@ -20,16 +20,19 @@ from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
+from drike.gateway.calls import Upstream
 from drike.gateway.control.admin import Admin, application
 from drike.gateway.editing import RequestEditor
+from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import Keys
 from drike.gateway.http.relay import Limits
-from drike.gateway.http.routes import Gateway, Metrics
+from drike.gateway.http.routes import Gateway
 from drike.gateway.http.server import listen, server
-from drike.gateway.http.upstream import HttpUpstream, Upstream
+from drike.gateway.http.upstream import HttpUpstream
+from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
-from drike.gateway.tenants import EditFeed, Tenants
-from drike.gateway.traffic import Sampling
+from drike.gateway.tenants import Tenants
+from drike.gateway.watch import Sampling
 from drike.prompts import Demonstration, Prompt, PromptStyle, Role
 from drike.stores.opening import open_store
 from tests.fakes.servers import Server, hang_up

@@ -13,18 +13,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from drike.conversations.turns import Api, Conversation
-from drike.gateway.requests import (
-    MAX_UNPACKED,
-    MAX_VALUES,
-    EditableRequest,
-    JsonPath,
-    UnreadError,
-    read_object,
-    read_request,
-    text_spans,
-    unpacked,
-)
+from drike.conversations.turns import Api, Conversation, JsonPath, UnreadError
+from drike.gateway.bodies import MAX_UNPACKED, MAX_VALUES, decoded, read_object
+from drike.gateway.requests import EditableRequest, read_request
+from drike.gateway.splicing import text_spans
 from tests.fakes.tally import Tally
 from tests.hostile.hammering import made_up
 
@@ -96,7 +88,7 @@ def test_a_long_text_takes_as_much_memory_as_python_needs_for_it_twice(text: str
     ).encode()
     size = max(2, sys.getsizeof(text) / len(body))
     tracemalloc.start()
-    _, values = read_object(body)
+    values = read_object(body).values
     _, reading = tracemalloc.get_traced_memory()
     request, path = (
         EditableRequest(body, body, values, Conversation(Api.CHAT, ())),
@@ -229,7 +221,7 @@ def raw(body: bytes) -> bytes:
     ],
 )  # fmt: skip
 def test_compressed_bodies_are_read(encoding: bytes, body: bytes) -> None:
-    assert unpacked(body, encoding) == BODY
+    assert decoded(body, encoding.decode("latin-1")) == BODY
 
 
 DAMAGED = [
@@ -242,7 +234,7 @@ DAMAGED = [
 @pytest.mark.parametrize(("encoding", "body"), DAMAGED)
 def test_what_does_not_unpack_is_not_read(encoding: bytes, body: bytes) -> None:
     with pytest.raises(UnreadError, match="gzip or deflate") as problem:
-        unpacked(body, encoding)
+        decoded(body, encoding.decode("latin-1"))
     assert problem.value.reason == "encoding"
 
 
@@ -252,7 +244,7 @@ def test_a_body_that_unpacks_to_too_much_is_given_up_on_the_way(encoding: bytes)
     bomb = packer.compress(zeros) + packer.flush()
     tracemalloc.start()
     with pytest.raises(UnreadError, match="10 MB when it is unpacked"):
-        unpacked(bomb, encoding)
+        decoded(bomb, encoding.decode("latin-1"))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 3 * MAX_UNPACKED and len(bomb) < MB

@@ -114,7 +114,7 @@ def test_unusable_reports_are_refused(gateway: Running, value: object) -> None:
 def test_size_and_rate_are_bounded(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     assert post(gateway, {**REPORT, "comment": "x" * 100_000})[0] == 413
     assert ask(gateway.url.removesuffix("/v1") + "/feedback", "GET")[0] == 405
-    taken = gateway.gateway.reported["default", ""]
+    taken = gateway.gateway._reports._times["default", ""]
     while len(taken) < MOST_REPORTS:
         assert post(gateway, REPORT)[0] == 201
     status, answer = post(gateway, REPORT)

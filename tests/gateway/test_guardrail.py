@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from drike.edits.record import EditRecord
+from drike.gateway.guardrails import guardrail_answer, texts_as_edited
 from drike.gateway.http.keys import KeyRole, Keys
-from drike.gateway.http.routes import _changed, webhook_answer
 from drike.gateway.options import Mode
 from tests.fakes.gateways import ENTRY, Failing, Running, ask, running
 
@@ -95,7 +95,10 @@ def test_texts_are_found_in_time_that_grows_with_their_number_alone() -> None:
     texts = ["x"] * 80_000 + [ABOUT]
     messages = [user(ABOUT), *({"role": "assistant", "content": str(i)} for i in range(1_999))]
     began = time.thread_time()
-    assert _changed(texts, messages, [user("edited"), *messages[1:]]) == [*texts[:-1], "edited"]
+    assert texts_as_edited(texts, messages, [user("edited"), *messages[1:]]) == [
+        *texts[:-1],
+        "edited",
+    ]
     assert time.thread_time() - began < 2  # looked through for each message, they take 10 s
 
 
@@ -224,4 +227,4 @@ def test_an_edit_that_fails_passes_on_its_error() -> None:
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        asyncio.run(webhook_answer(litellms(["x"], [user("x")]), fail))
+        asyncio.run(guardrail_answer(litellms(["x"], [user("x")]), fail))

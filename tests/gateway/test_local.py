@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from drike.gateway.http.upstream import UpstreamCall
+from drike.gateway.calls import UpstreamCall
 from drike.gateway.local import LocalUpstream
 from drike.models.protocols import Completion
 from tests.fakes.scripted import ScriptedModel

@@ -16,8 +16,9 @@ from drike.conversations.turns import Api, Conversation, read
 from drike.edits.record import StoreError
 from drike.gateway.editing import RequestEditor
 from drike.gateway.http.keys import KeyRole, Keys
+from drike.gateway.logs import single_question
 from drike.gateway.options import Mode, Switch, switch, switches
-from drike.gateway.requests import asked, one_message
+from drike.gateway.requests import one_message
 from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.gateways import ENTRY, Recorded, Running, running
@@ -170,7 +171,7 @@ def test_a_share_of_conversations_is_on_and_each_stays_on_its_side(
 
 
 def test_the_share_holds_on_many_conversations_and_grows_without_moving_any_back() -> None:
-    conversations = [asked(f"Question {i}") for i in range(5_000)]
+    conversations = [single_question(f"Question {i}") for i in range(5_000)]
 
     def on(share: float) -> set[Conversation]:
         part = Switch(Mode.ON, share)

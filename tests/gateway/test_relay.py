@@ -16,8 +16,9 @@ from typing import BinaryIO
 
 import pytest
 
-from drike.gateway.http.relay import Limits, PassingAnswer, text_of
-from drike.gateway.http.upstream import Headers, Reply
+from drike.gateway.answers import PassingAnswer, text_of
+from drike.gateway.calls import RawHeaders, Reply
+from drike.gateway.http.relay import Limits
 from tests.fakes.answering import PATHS, SAYINGS, pieces_of, split, stream, whole
 from tests.fakes.gateways import (
     RawHandler,
@@ -30,8 +31,8 @@ from tests.fakes.gateways import (
 )
 
 CHAT = "/v1/chat/completions"
-JSON: Headers = [(b"content-type", b"application/json; charset=utf-8")]
-EVENTS: Headers = [(b"content-type", b"text/event-stream")]
+JSON: RawHeaders = [(b"content-type", b"application/json; charset=utf-8")]
+EVENTS: RawHeaders = [(b"content-type", b"text/event-stream")]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -221,7 +222,7 @@ async def nothing():
 
 
 def passed(
-    headers: Headers, chunks: Iterable[bytes], *, status: int = 200, complete: bool = True
+    headers: RawHeaders, chunks: Iterable[bytes], *, status: int = 200, complete: bool = True
 ) -> PassingAnswer:
     answer = PassingAnswer(Reply(status, headers, nothing()))
     for chunk in chunks:

@@ -14,8 +14,8 @@ from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, to_json
-from drike.gateway.tenants import EditFeed
-from drike.gateway.traffic import replay
+from drike.gateway.feed import EditFeed
+from drike.gateway.proving.replay import replay
 from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.commands import run

@@ -15,8 +15,10 @@ from drike.conversations.turns import Api, Conversation, Speaker
 from drike.errors import DataError
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
-from drike.gateway.requests import logged, one_message, parse, read_questions, read_request
-from drike.gateway.traffic import replay
+from drike.gateway.bodies import parse
+from drike.gateway.logs import logged, read_questions
+from drike.gateway.proving.replay import replay
+from drike.gateway.requests import one_message, read_request
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**30), 10**30)
 JSON = st.recursive(

@@ -19,7 +19,7 @@ from drike.gates.by_name import Named
 from drike.gates.calibration import to_json
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
-from drike.gateway.tenants import EditFeed
+from drike.gateway.feed import EditFeed
 from drike.stores.moves import retire
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.gateways import (

@@ -12,9 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import KeyRole, Keys
-from drike.gateway.tenants import EditFeed, Tenants
-from drike.gateway.traffic import Watch
+from drike.gateway.tenants import Tenants
+from drike.gateway.watch import Watch
 from tests.fakes.gateways import (
     ENTRY,
     Recorded,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from drike.edits.record import EditRecord, EditVersion, Move, Status
-from drike.gateway.traffic import health, shadow_report
+from drike.gateway.health import health, shadow_report
 from drike.stores.snapshots import folded
 from drike.stores.traffic import Counted, Counts
 from drike.support.table import Estimate

@@ -22,14 +22,13 @@ import pytest
 from drike.answers.statements import stated
 from drike.edits.edit import Edit
 from drike.edits.record import EditRecord, Status, StoreError, as_stored
-from drike.gateway import traffic as health
+from drike.gateway.answers import PassingAnswer
+from drike.gateway.calls import Reply
+from drike.gateway.edited import EditedRequest
 from drike.gateway.http.keys import KeyRole, Keys
-from drike.gateway.http.relay import PassingAnswer
-from drike.gateway.http.routes import Metrics
-from drike.gateway.http.upstream import Reply
+from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
-from drike.gateway.requests import EditedRequest
-from drike.gateway.traffic import Sampling, Watch, redacted
+from drike.gateway.watch import Sampling, Watch, redacted
 from drike.stores.inbox import LONGEST, Inbox, ReportState
 from drike.stores.opening import open_store
 from drike.stores.traffic import Counts, TrafficCounts
@@ -143,7 +142,7 @@ def test_counts_equal_those_of_a_judge_of_the_same_answers(tmp_path: Path, mode:
 def test_answers_that_wait_to_be_judged_take_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "_MOST_HELD", 50_000)
+    monkeypatch.setattr("drike.gateway.watch._MOST_HELD", 50_000)
     store = open_store(tmp_path / "edits.db")
     request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
     watch, metrics, answers = Watch(lambda: datetime.now(UTC)), Metrics(), []
@@ -166,7 +165,7 @@ def test_answers_that_wait_to_be_judged_take_bounded_memory(
 def test_counts_reach_the_store_however_much_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "_MOST_NOTED", 50)
+    monkeypatch.setattr("drike.gateway.watch._MOST_NOTED", 50)
     store = open_store(tmp_path / "edits.db")
     request = EditedRequest(b"", "fired", Mode.ON, asked=tuple(store.put(PERU)))
     watch, metrics, sent, count = (

@@ -19,8 +19,8 @@ from urllib.parse import quote, unquote
 
 import pytest
 
+from drike.gateway.errors import RequestError
 from drike.gateway.http.admission import normal_path
-from drike.gateway.http.relay import RequestError
 from drike.gateway.http.upstream import Secret
 from tests.fakes.gateways import ENTRY, ask, is_up, running, upstream
 from tests.fakes.tally import Tally

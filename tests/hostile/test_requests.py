@@ -20,8 +20,8 @@ from starlette.types import Message
 
 from drike.conversations.rendering import defused
 from drike.gates.by_name import Named
+from drike.gateway.calls import Reply, UpstreamCall
 from drike.gateway.http.routes import Gateway
-from drike.gateway.http.upstream import Reply, UpstreamCall
 from drike.live.corrections import Corrections
 from drike.stores.opening import open_store
 from tests.fakes.gateways import running, upstream

@@ -27,7 +27,7 @@ FLOORS = {
 }  # fmt: skip
 OWN = {"__init__": 14, "__main__": 14}
 TORCH = {
-    "models.local.huggingface", "models.local.completing", "models.local.checkpoints",
+    "models.local.huggingface", "models.local.completer", "models.local.checkpoints",
     "models.local.architecture", "models.local.attention", "models.local.plans", "models.local.memory",
     "models.local.prefix_cache", "models.local.scoring", "models.local.self_check", "models.local.scorer",
     "encoders.frozen", "support.huggingface", "research.editors.retriever",

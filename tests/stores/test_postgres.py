@@ -417,7 +417,7 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
     from drike.encoders import HashingEncoder
     from drike.gates.calibrated import Calibrated
     from drike.gates.calibration import default_gate
-    from drike.gateway.tenants import EditFeed
+    from drike.gateway.feed import EditFeed
     from tests.fakes.commands import run
     from tests.fakes.gateways import decided
 
@@ -556,7 +556,7 @@ def test_claims_that_were_lost_are_made_again_from_the_log(
 def test_a_database_with_another_history_is_read_anew_and_one_of_a_newer_drike_not_written(
     postgres: Database, store: EditStore, address: str
 ) -> None:
-    from drike.gateway.tenants import EditFeed
+    from drike.gateway.feed import EditFeed
 
     tables = ("changes", "claims", "settings")
     store.put(PERU)

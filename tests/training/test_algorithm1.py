@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import random
+import re
+import textwrap
 import zlib
 from collections.abc import Callable
 
 import pytest
 import torch
 
+import drike
 from benchmarks.lib.draws import sampled
 from drike.edits.edit import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
@@ -277,6 +281,20 @@ def test_training_is_reproducible_and_leaves_global_seeds_alone() -> None:
     assert torch.equal(before, torch.random.get_rng_state())
     assert [e.rewards for e in first] == [e.rewards for e in again]
     assert torch.equal(one.head.weight, other.head.weight)
+
+
+def test_the_program_in_the_docstring_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Run it with few edits and one epoch, otherwise unchanged."""
+    lines = inspect.cleandoc(train.__doc__ or "").splitlines()
+    program = "\n".join(line for line in lines if line.startswith("    ") or not line)
+    for whole, few in (
+        ("split(seed=0)", "split(seed=0, train=2, test=2)"),
+        ("split.train)", "split.train, epochs=1)"),
+    ):
+        assert program.count(whole) == 1
+        program = program.replace(whole, few)
+    exec(textwrap.dedent(program), {"drike": drike})
+    assert re.search(r"^Editor +S +ESR +PC +RR", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_a_fixed_fraction_never_changes_in_training() -> None:

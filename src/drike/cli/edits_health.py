@@ -16,7 +16,8 @@ from drike.cli.options import FILE, GateOptions, ModelOptions, command, page_nam
 from drike.edits.record import StoreError
 from drike.errors import DataError, UsageError
 from drike.gates.index import EditIndex
-from drike.gateway import traffic as live
+from drike.gateway import health as live
+from drike.gateway.proving import replay as replays
 from drike.live import drafts
 from drike.models import ApiOptions
 from drike.stores import moves
@@ -203,7 +204,7 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
     from drike.live.live_edits import LiveEdits
     from drike.live.store_gate import encoder_of, open_gate
 
-    def row(asked: live.ReplayedQuery) -> tuple[str, ...]:
+    def row(asked: replays.ReplayedQuery) -> tuple[str, ...]:
         edit, named, p = (
             asked.candidate.edit,
             asked.candidate.name or "",
@@ -224,7 +225,7 @@ def replay(log: Path, *, show: int = 20, store: str = FILE, gating: GateOptions)
         index = edits.refresh().view.index
         follower = Follower(lambda query: gate.decide(query, index), index, AsBlock())
         with log.open("rb") as lines:
-            result = live.replay(lines, follower)
+            result = replays.replay(lines, follower)
     if not result.requests:
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     say_lines(f"Left out: {count:,} lines with {reason}" for reason, count in result.unread.items())

@@ -40,7 +40,7 @@ from drike.support.rows import shown
 from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
 
 if TYPE_CHECKING:  # these take long to import, and neither help nor --compare needs them
-    from drike.gateway.http.upstream import Upstream
+    from drike.gateway.calls import Upstream
     from drike.gateway.proving.chats import Settings
     from drike.gateway.proving.verification import EditOutcome, EditQuestion
     from drike.gateway.start import Deployed

@@ -17,7 +17,7 @@ from drike.errors import GuaranteeError, UsageError
 from drike.gates.by_name import Named
 from drike.gates.confirmation import require_uncertainty
 from drike.gates.edit_names import common_questions
-from drike.gateway.requests import read_questions
+from drike.gateway.logs import read_questions
 from drike.live.store_gate import encoder_of, open_gate, usual_gate
 from drike.models import ApiOptions, LanguageModel, Usage
 from drike.prompts import demonstration_block

@@ -16,10 +16,11 @@ from typing import Any
 
 from drike.conversations.turns import Api, UnreadError, read
 from drike.errors import ModelError
-from drike.gateway.http.relay import error_body
+from drike.gateway.bodies import parse
+from drike.gateway.calls import Reply, Upstream, UpstreamCall, in_one
+from drike.gateway.errors import UpstreamError, error_body
 from drike.gateway.http.threads import in_daemon_thread
-from drike.gateway.http.upstream import Reply, Upstream, UpstreamCall, UpstreamError, in_one
-from drike.gateway.requests import CHAT, COMPLETION, parse
+from drike.gateway.requests import CHAT, COMPLETION
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel
 from drike.support.records import encodable
 

@@ -21,12 +21,14 @@ from drike.gates.confirmation import require_uncertainty
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import inventory
+from drike.gateway.calls import Upstream
 from drike.gateway.control.admin import Admin, application
 from drike.gateway.control.webhooks import Notifier, Send, webhook
 from drike.gateway.editing import RequestEditor
+from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import Keys, open_keys
 from drike.gateway.http.relay import Limits
-from drike.gateway.http.routes import Gateway, Metrics
+from drike.gateway.http.routes import Gateway
 from drike.gateway.http.server import (
     follow_parent,
     listen,
@@ -35,13 +37,14 @@ from drike.gateway.http.server import (
     say_serving,
     server,
 )
-from drike.gateway.http.upstream import HttpUpstream, Upstream
+from drike.gateway.http.upstream import HttpUpstream
 from drike.gateway.local import LocalUpstream
+from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode, Switch
 from drike.gateway.parts import GatewayParts, OpenedEditor
 from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
-from drike.gateway.tenants import EditFeed, Tenants
-from drike.gateway.traffic import Sampling
+from drike.gateway.tenants import Tenants
+from drike.gateway.watch import Sampling
 from drike.live.store_gate import encoder_of, open_gate, stored_gate
 from drike.models import EMBEDDED
 from drike.models import load as load_model

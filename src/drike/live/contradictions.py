@@ -78,7 +78,10 @@ def features(
     encoder: TextEncoder,
     space: FloatArray | None = None,
 ) -> dict[int, dict[str, float]]:
-    """What a record's wordings share with those of others, by the places of the near ones. space: [d, k], if any."""
+    """What a record's wordings share with those of others, by the places of the near ones.
+
+    space: [d, k], if any.
+    """
     texts = [wordings(each) for each in (record, *others)]
     place = {text: i for i, text in enumerate(dict.fromkeys(text for own in texts for text in own))}
     vectors = unit(salient(encoder).encode(list(place)))

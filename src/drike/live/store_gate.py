@@ -84,7 +84,10 @@ def _say_only_names(remedy: str) -> None:
 
 
 def encoder_of(gate: Gate, relations: Sequence[Path] | None = None) -> TextEncoder | None:
-    """The encoder of a gate; None for a gate that needs none. relations: files of more. Raises EncoderError."""
+    """The encoder of a gate; None for a gate that needs none.
+
+    relations: files of more. Raises EncoderError.
+    """
     if relations and not isinstance(gate, Calibrated):
         raise EncoderError(
             "relations are for the calibrated gate: leave --relations out, or another --gate"
@@ -105,7 +108,10 @@ def _encoder(name: str, files: tuple[Path, ...], relations: tuple[Relation, ...]
 
 
 def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
-    """The gate of a store, with its number; None if that is not above `after`. Raises StoreError."""
+    """The gate of a store, with its number; None if that is not above `after`.
+
+    Raises StoreError.
+    """
     if (latest := store.gate(after)) is None:
         return None
     number, text = latest
@@ -151,5 +157,8 @@ def calibrate(
 
 
 def needs_recalibration(gate: Gate, edits: int) -> bool:
-    """Whether a store has grown by a fifth since its gate was calibrated. edits: how many are in force."""
+    """Whether a store has grown by a fifth since its gate was calibrated.
+
+    edits: how many are in force.
+    """
     return isinstance(gate, Calibrated) and 0 < gate.edits * _GROWTH <= edits

@@ -25,21 +25,24 @@ from drike.errors import DrikeError
 from drike.gates.calibration import Bin, curve
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
+from drike.gateway.answers import text_of
+from drike.gateway.calls import Upstream, whole
 from drike.gateway.control import changes as managing
 from drike.gateway.control.changes import SECONDS_FOR_STORE, AdminCall, Json, edit_json
 from drike.gateway.editing import TRIAL, RequestEditor
+from drike.gateway.errors import RequestError, UpstreamError
+from drike.gateway.feed import EditFeed
+from drike.gateway.health import health, shadow_report
 from drike.gateway.http.admission import permit
 from drike.gateway.http.keys import KeyRole, Keys
-from drike.gateway.http.relay import RequestError, read_values, text_of, while_connected
-from drike.gateway.http.routes import Metrics
+from drike.gateway.http.relay import read_values, while_connected
 from drike.gateway.http.server import file_shortage
 from drike.gateway.http.threads import in_daemon_thread
-from drike.gateway.http.upstream import Upstream, UpstreamError, whole
+from drike.gateway.metrics import Metrics
 from drike.gateway.options import Switch, switch, switches
 from drike.gateway.proving.verification import EditOutcome, by_concern, named, questions_about
 from drike.gateway.requests import one_message
-from drike.gateway.tenants import EditFeed, Tenants
-from drike.gateway.traffic import health, shadow_report
+from drike.gateway.tenants import Tenants
 from drike.models.served.quirks import NEWER_LIMIT, OLDER_LIMIT, for_newer_models
 from drike.stores.approvals import approvers
 from drike.stores.edit_store import required_approvals, versions_of

@@ -12,11 +12,12 @@ from starlette.requests import ClientDisconnect, Request
 from drike.edits.record import EditVersion, Status, UnavailableError
 from drike.edits.record_json import fields_of, record_of, to_values
 from drike.edits.times import stamp
+from drike.gateway.errors import RequestError
+from drike.gateway.feed import EditFeed
+from drike.gateway.health import summary
 from drike.gateway.http.keys import KeyRole, Principal
-from drike.gateway.http.relay import RequestError, while_connected
+from drike.gateway.http.relay import while_connected
 from drike.gateway.http.threads import in_daemon_thread
-from drike.gateway.tenants import EditFeed
-from drike.gateway.traffic import summary
 from drike.live import drafts
 from drike.stores import moves
 from drike.stores.approvals import claimed_author

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from drike.edits.record import EditVersion, Move, Status, StoreError
 from drike.edits.times import stamp
 from drike.errors import UsageError
-from drike.gateway.traffic import health
+from drike.gateway.health import health
 from drike.models.served import is_exposed, is_http, key_in
 from drike.stores.edit_store import EditStore
 from drike.stores.moves import due

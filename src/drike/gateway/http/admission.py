@@ -8,8 +8,9 @@ from urllib.parse import unquote, urlsplit
 from starlette.requests import Request
 from starlette.types import Scope
 
+from drike.gateway.errors import RequestError
 from drike.gateway.http.keys import KeyRole, Keys, Principal
-from drike.gateway.http.relay import Limits, RequestError
+from drike.gateway.http.relay import Limits
 from drike.gateway.requests import APIS
 from drike.models.served import is_loopback
 

@@ -1,4 +1,4 @@
-"""What answers requests behind the gateway: a server with an OpenAI-compatible API (`HttpUpstream`), or a local model.
+"""A server with an OpenAI-compatible API behind the gateway.
 
 Bodies pass byte for byte, and streams chunk by chunk. The gateway's own key is hidden wherever an answer quotes it.
 """
@@ -8,108 +8,39 @@ import os
 import re
 import socket
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
-from typing import Protocol
+from contextlib import asynccontextmanager
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from aiohttp.client_exceptions import ClientError
+from starlette.datastructures import Headers, MutableHeaders
 from yarl import URL
 
+from drike.gateway.calls import RawHeaders, Reply, UpstreamCall, header_text
+from drike.gateway.errors import UpstreamError
 from drike.gateway.http.keys import KEY
 from drike.models.served import checked_address, is_loopback
 
-Headers = list[tuple[bytes, bytes]]
-
-_HOP_BY_HOP = frozenset(
-    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding"
-    b" upgrade host content-length expect".split()
-)
-_CREDENTIALS = frozenset(  # and who pays
-    b"authorization api-key x-api-key x-goog-api-key cookie openai-organization openai-project".split()
-)
-_ENCODINGS = frozenset((b"gzip", b"deflate", b"br", b"zstd"))  # that aiohttp may decode
-_UNUSABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # in a header
-_KEY = re.compile(KEY.pattern.encode())  # of a gateway
-_REDIRECTS = {*range(300, 400)} - {304}  # that is "not modified"
-_MAX_HEADERS, _MAX_ANSWER = 32 << 10, 16 << 20
+# Headers of one connection, which are not passed on in either direction.
+_HOP_BY_HOP = frozenset({
+    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+    "transfer-encoding", "upgrade", "host", "content-length", "expect",
+})  # fmt: skip
+# Headers that say who asks, and who pays.
+_CREDENTIALS = frozenset({
+    "authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie", "openai-organization", "openai-project",
+})  # fmt: skip
+_DECODED_BY_AIOHTTP = frozenset({"gzip", "deflate", "br", "zstd"})
+_CONTROL_CHARACTERS = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_KEY_OF_A_GATEWAY = re.compile(KEY.pattern.encode())
+_NOT_MODIFIED = 304
+_MAX_HEADERS = 32 << 10
+_SECONDS_TO_CONNECT = 10.0
+_SECONDS_TO_PROBE = 2.0
 # Below the time after which common servers close idle connections (5 s), so that no request meets a closed one.
 _IDLE_SECONDS = 3.0
-
-
-class UpstreamError(Exception):
-    """The upstream did not answer. status: what the client gets."""
-
-    code = "upstream_error"
-
-    def __init__(self, sentence: str, status: int = 502) -> None:
-        super().__init__(sentence)
-        self.status = status
-
-
-@dataclass(frozen=True)
-class UpstreamCall:
-    """A request to pass on. path: below the address of the API, with its slash and its query, percent-encoded."""
-
-    method: str
-    path: str
-    headers: Headers
-    body: bytes
-
-
-@dataclass(frozen=True)
-class Reply:
-    """An answer that has begun. `chunks` raises UpstreamError if it ends too early."""
-
-    status: int
-    headers: Headers
-    chunks: AsyncIterator[bytes]
-
-
-class Upstream(Protocol):
-    """Answers calls, many at once. name: what it is, for messages."""
-
-    name: str
-
-    def exchange(self, call: UpstreamCall) -> AbstractAsyncContextManager[Reply]:
-        """The answer to a call, which is dropped when the block is left. Raises UpstreamError."""
-
-    async def open(self) -> None:
-        """Get ready for calls."""
-        return
-
-    async def close(self) -> None:
-        """Close all connections."""
-        return
-
-    async def problem(self) -> str | None:
-        """Why calls would fail now; None if they would not."""
-        return None
-
-
-def header_text(value: bytes) -> str:
-    """A header's value, in UTF-8 or else in Latin-1."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
-
-
-async def whole(reply: Reply) -> bytes:
-    """All of an answer that does not come as a stream. Raises UpstreamError for more than 16 MB."""
-    raw = bytearray()
-    async for chunk in reply.chunks:
-        raw += chunk
-        if len(raw) > _MAX_ANSWER:
-            raise UpstreamError(f"the upstream's answer has more than {_MAX_ANSWER >> 20} MB")
-    return bytes(raw)
-
-
-async def in_one(raw: bytes) -> AsyncIterator[bytes]:
-    """An answer that is there already, as the only chunk of a reply."""
-    yield raw
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class HttpUpstream:
@@ -120,37 +51,41 @@ class HttpUpstream:
     host to which requests may go unencrypted, besides this machine.
     """
 
-    hidden_headers: tuple[bytes, ...] = (
-        b"x-drike-",
-    )  # beginnings of those that only the gateway sends
+    # Beginnings of headers that only the gateway sends.
+    hidden_headers: tuple[bytes, ...] = (b"x-drike-",)
 
     def __init__(
-        self, address: str, key: str | None = None, *, keep_credentials: bool = True, timeout: float = 600.0,
+        self,
+        address: str,
+        key: str | None = None,
+        *,
+        keep_credentials: bool = True,
+        timeout: float = 600.0,
         allow_http: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name = checked_address(address, allow_http)
-        url, proxy = (
-            urlsplit(self.name),
-            getproxies().get("https", ""),
-        )  # which sees no key, unlike one for http
-        direct = url.scheme == "http" or is_loopback(url.hostname or "") or proxy_bypass(url.netloc)
-        self._proxy = (
-            None if direct or not proxy else proxy if "://" in proxy else f"http://{proxy}"
-        )
-        self._key = key.encode() if key else b""
-        self._removed = _HOP_BY_HOP if keep_credentials and not key else _HOP_BY_HOP | _CREDENTIALS
+        self._proxy = _proxy_for(self.name)
+        self._key = key
         self._secret = Secret(key) if key else None
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=timeout)
+        passes_credentials = keep_credentials and not key
+        self._removed = _HOP_BY_HOP if passes_credentials else _HOP_BY_HOP | _CREDENTIALS
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=_SECONDS_TO_CONNECT, sock_read=timeout
+        )
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
         """Make the pool of connections; nothing is sent."""
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS), timeout=self._timeout,
-            proxy=self._proxy, cookie_jar=aiohttp.DummyCookieJar(),  # one client's cookies are not another's
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
+            timeout=self._timeout,
+            proxy=self._proxy,
+            cookie_jar=aiohttp.DummyCookieJar(),  # one client's cookies are not another's
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-            auto_decompress=self._secret is not None, max_line_size=_MAX_HEADERS, max_field_size=_MAX_HEADERS,
-        )  # fmt: skip
+            auto_decompress=self._secret is not None,
+            max_line_size=_MAX_HEADERS,
+            max_field_size=_MAX_HEADERS,
+        )
 
     async def close(self) -> None:
         """Close all connections."""
@@ -161,40 +96,86 @@ class HttpUpstream:
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """Pass a call on, and the answer back."""
         assert self._session, "open() comes first"  # noqa: S101
-        removed, added, names = self._removed, Headers(), {name for name, _ in call.headers}
-        if self._key:  # in the header in which the client sent its own; uncompressed, so that it does not come back
-            plain = (
-                b"x-api-key" in names and b"authorization" not in names
-            )  # as Anthropic's clients send it
-            header = (
-                (b"x-api-key", self._key) if plain else (b"authorization", b"Bearer " + self._key)
-            )
-            removed, added = (
-                removed | {b"accept-encoding"},
-                [header, (b"accept-encoding", b"identity")],
-            )
-        sent = (header for header in _without(call.headers, removed) if not _KEY.search(header[1]))
-        kept = [
-            *sent,
-            *added,
-        ]  # no key of a gateway, though this one may have been started before it had keys
         try:
-            address = URL(self.name + call.path, encoded=True)
-            headers = [(name.decode("latin-1"), header_text(value)) for name, value in kept]
             response = await self._session.request(
-                call.method, address, headers=headers, data=call.body or None, allow_redirects=False
+                call.method,
+                URL(self.name + call.path, encoded=True),
+                headers=self._sent_headers(call),
+                data=call.body or None,
+                allow_redirects=False,
             )
         except (ClientError, TimeoutError, OSError, ValueError) as error:
             raise _as_upstream_error(error) from error
         try:
-            yield Reply(response.status, self._headers(response), self._chunks(response))
+            headers = self._passed_headers(response)
+            yield Reply(response.status, headers, self._chunks(response))
         finally:
-            response.close() if not response.content.at_eof() else response.release()
+            if response.content.at_eof():
+                response.release()
+            else:
+                response.close()
 
-    def _headers(self, response: aiohttp.ClientResponse) -> Headers:
+    async def problem(self) -> str | None:
+        """Whether a connection can be made, if to a proxy; the server's keys and models are not asked for."""
+        url = urlsplit(self._proxy or self.name)
+        port = url.port or _DEFAULT_PORTS.get(url.scheme, 443)
+        try:
+            async with asyncio.timeout(_SECONDS_TO_PROBE):
+                _, writer = await asyncio.open_connection(url.hostname, port)
+            writer.close()
+        except (OSError, TimeoutError, ValueError) as error:
+            return f"the upstream cannot be reached ({_reason(error)}): start it, or correct --upstream or https_proxy"
+        return None
+
+    def _sent_headers(self, call: UpstreamCall) -> list[tuple[str, str]]:
+        """The headers of a call as the server gets them, with the gateway's key if it has one.
+
+        Without any key of a gateway, though this one may have been started before it had keys.
+        """
+        removed = self._removed
+        if self._key:
+            removed = removed | {"accept-encoding"}
+        sent = [
+            (name.decode("latin-1"), header_text(value))
+            for name, value in _without(call.headers, removed)
+            if not _KEY_OF_A_GATEWAY.search(value)
+        ]
+        if self._key:
+            client_headers = Headers(raw=call.headers)
+            # In the header in which the client sent its own: Anthropic's clients send x-api-key.
+            if "x-api-key" in client_headers and "authorization" not in client_headers:
+                sent.append(("x-api-key", self._key))
+            else:
+                sent.append(("authorization", f"Bearer {self._key}"))
+            # Uncompressed, so that the key does not come back unseen.
+            sent.append(("accept-encoding", "identity"))
+        return sent
+
+    def _passed_headers(self, response: aiohttp.ClientResponse) -> RawHeaders:
         """The headers to pass on. Raises UpstreamError for an answer that must not be."""
-        status = response.status
-        if status in _REDIRECTS:
+        self._check_status(response.status)
+        raw = _without(response.raw_headers, _HOP_BY_HOP - {"content-length"})
+        if any(_CONTROL_CHARACTERS.search(name + value) for name, value in raw):
+            raise UpstreamError(
+                "the upstream's answer has control characters in a header: tell its operator"
+            )
+        raw = [(name, value) for name, value in raw if not name.startswith(self.hidden_headers)]
+        if self._secret is None:
+            return raw
+
+        headers = MutableHeaders(raw=raw)
+        encoding = ",".join(headers.getlist("content-encoding")).strip().lower()
+        if encoding in _DECODED_BY_AIOHTTP:  # nobody asked for it
+            del headers["content-encoding"]
+            del headers["content-length"]
+        elif encoding not in ("", "identity"):
+            raise UpstreamError(
+                "the upstream compresses in a way that nobody asked for: tell its operator"
+            )
+        return [(name, self._secret.hidden_in(value)) for name, value in headers.raw]
+
+    def _check_status(self, status: int) -> None:
+        if 300 <= status < 400 and status != _NOT_MODIFIED:
             raise UpstreamError(
                 f"the upstream redirects ({status}): give its final address as --upstream"
             )
@@ -204,49 +185,15 @@ class HttpUpstream:
             )
         if not 200 <= status < 600:
             raise UpstreamError(f"the upstream answered with status {status}: try again")
-        headers = _without(response.raw_headers, _HOP_BY_HOP - {b"content-length"})
-        if any(_UNUSABLE.search(name + value) for name, value in headers):
-            raise UpstreamError(
-                "the upstream's answer has control characters in a header: tell its operator"
-            )
-        headers = [header for header in headers if not header[0].startswith(self.hidden_headers)]
-        if self._secret is None:
-            return headers
-        encoding = (
-            b",".join(value for name, value in headers if name == b"content-encoding")
-            .strip()
-            .lower()
-        )
-        if encoding in _ENCODINGS:  # nobody asked for it, and it has been decoded
-            headers = [
-                header
-                for header in headers
-                if header[0] not in (b"content-encoding", b"content-length")
-            ]
-        elif encoding not in (b"", b"identity"):
-            raise UpstreamError(
-                "the upstream compresses in a way that nobody asked for: tell its operator"
-            )
-        return [(name, self._secret.hidden_in(value)) for name, value in headers]
-
-    async def problem(self) -> str | None:
-        """Whether a connection can be made, if to a proxy; the server's keys and models are not asked for."""
-        url = urlsplit(self._proxy or self.name)
-        try:
-            async with asyncio.timeout(2.0):
-                _, writer = await asyncio.open_connection(
-                    url.hostname, url.port or {"http": 80}.get(url.scheme, 443)
-                )
-            writer.close()
-        except (OSError, TimeoutError, ValueError) as error:
-            return f"the upstream cannot be reached ({_reason(error)}): start it, or correct --upstream or https_proxy"
-        return None
 
     async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        """The body as it comes, without the gateway's key."""
         held = b""  # may be the beginning of the key
         try:
             async for chunk in response.content.iter_any():
-                shown, held = self._secret.split(held + chunk) if self._secret else (chunk, b"")
+                shown = chunk
+                if self._secret:
+                    shown, held = self._secret.split(held + chunk)
                 if shown:
                     yield shown
         except (ClientError, TimeoutError, OSError) as error:
@@ -259,15 +206,18 @@ class Secret:
     """A key, and how it may be written in an answer: as it is, in a URL, or with escapes of JSON."""
 
     def __init__(self, key: str) -> None:
-        escaped = ["".join(c if c.isalnum() else rf"\u{ord(c):04{x}}" for c in key) for x in "xX"]
-        self._forms = [
-            form.encode() for form in {key, key.replace("/", r"\/"), quote(key, safe=""), *escaped}
-        ]
-        self._pattern = re.compile(
-            b"|".join(map(re.escape, sorted(self._forms, key=len, reverse=True)))
-        )
-        self._first = re.compile(b"|".join({re.escape(form[:1]) for form in self._forms}))
-        self._longest = max(map(len, self._forms))
+        in_url = quote(key, safe="")
+        with_escaped_slashes = key.replace("/", r"\/")
+        with_small_hex = "".join(_json_escape(character, "x") for character in key)
+        with_capital_hex = "".join(_json_escape(character, "X") for character in key)
+        forms = {key, with_escaped_slashes, in_url, with_small_hex, with_capital_hex}
+
+        self._forms = [form.encode() for form in forms]
+        longest_first = sorted(self._forms, key=len, reverse=True)
+        self._pattern = re.compile(b"|".join(map(re.escape, longest_first)))
+        first_bytes = {re.escape(form[:1]) for form in self._forms}
+        self._first_byte = re.compile(b"|".join(first_bytes))
+        self._longest = len(longest_first[0])
 
     def hidden_in(self, text: bytes) -> bytes:
         """The text with asterisks for the key, as many as it has bytes."""
@@ -276,19 +226,35 @@ class Secret:
     def split(self, text: bytes) -> tuple[bytes, bytes]:
         """The text without the key, and its end if that may be the beginning of the key."""
         text = self.hidden_in(text)
-        for first in self._first.finditer(text, max(0, len(text) - self._longest + 1)):
-            end = text[first.start() :]
+        near_end = max(0, len(text) - self._longest + 1)
+        for first_byte in self._first_byte.finditer(text, near_end):
+            end = text[first_byte.start() :]
             if any(form.startswith(end) for form in self._forms):
-                return text[: first.start()], end
+                return text[: first_byte.start()], end
         return text, b""
 
 
-def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes]) -> Headers:
+def _json_escape(character: str, hex_digits: str) -> str:
+    r"""A character as JSON may escape it: \u002d; letters and digits as they are."""
+    return character if character.isalnum() else rf"\u{ord(character):04{hex_digits}}"
+
+
+def _proxy_for(address: str) -> str | None:
+    """The proxy for an address of https, which sees no key, unlike one for http."""
+    proxy = getproxies().get("https", "")
+    url = urlsplit(address)
+    is_direct = url.scheme == "http" or is_loopback(url.hostname) or proxy_bypass(url.netloc)
+    if is_direct or not proxy:
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[str]) -> RawHeaders:
     """Headers without those of these names, and those that `Connection` names."""
-    pairs = [(name.lower(), value) for name, value in headers]
-    values = [value for name, value in pairs if name == b"connection"]
-    removed = names | {name.strip().lower() for value in values for name in value.split(b",")}
-    return [pair for pair in pairs if pair[0] not in removed]
+    kept = MutableHeaders(raw=[(name.lower(), value) for name, value in headers])
+    named_by_connection = ",".join(kept.getlist("connection")).lower().split(",")
+    removed = {name.encode("latin-1") for name in names.union(map(str.strip, named_by_connection))}
+    return [(name, value) for name, value in kept.raw if name not in removed]
 
 
 def _as_upstream_error(error: BaseException) -> UpstreamError:

@@ -9,18 +9,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from drike.errors import RefusedError, ServerError, UsageError
-from drike.gateway.http.relay import RequestError, text_of
-from drike.gateway.http.upstream import (
-    Headers,
-    HttpUpstream,
-    Reply,
-    Upstream,
-    UpstreamCall,
-    UpstreamError,
-    in_one,
-    whole,
-)
-from drike.gateway.requests import CHAT, EditedRequest
+from drike.gateway.answers import text_of
+from drike.gateway.calls import RawHeaders, Reply, Upstream, UpstreamCall, in_one, whole
+from drike.gateway.edited import EditedRequest
+from drike.gateway.errors import RequestError, UpstreamError
+from drike.gateway.http.upstream import HttpUpstream
+from drike.gateway.requests import CHAT
 from drike.models.served import Meter, error_message, longest_answer, may_pass, token_counts
 from drike.models.served.cache import AnswerCache, key_of
 from drike.models.served.quirks import token_limit_of
@@ -29,7 +23,7 @@ from drike.support.records import parse, read
 TOKENS = 256  # of an answer, where the request does not say
 _ATTEMPTS, _FIRST_PAUSE, _LONGEST_PAUSE = 4, 0.5, 30.0  # of a request, and seconds between two
 _KEPT_SECONDS = 86_400.0  # after which an interrupted run asks again
-_HEADERS: Headers = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
+_HEADERS: RawHeaders = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
 
 Settings = Mapping[str, object]  # further fields of a request
 EditCall = Callable[[UpstreamCall], Awaitable[EditedRequest]]
@@ -107,7 +101,7 @@ class Client:
     upstream: Upstream
     model: str
     settings: Sequence[Settings] = ({},)
-    headers: Headers = field(default_factory=list)
+    headers: RawHeaders = field(default_factory=list)
     deadline: float = 120.0
     cache: AnswerCache | None = None
     kept_for: str = ""

@@ -1,7 +1,8 @@
-"""Training the retriever: REINFORCE on the frozen model's right and wrong answers (paper, Algorithm 1).
+"""Training the retriever: REINFORCE on the frozen model's right and wrong answers (Algorithm 1).
 
-`train` is the listing, line by line, without baselines. What may differ from it comes in as parts: which retains are
-tried (`Choose`), what they earn (`Reward`), when (`Schedule`), and how rewards arrive (`RewardChannel`).
+`train` is the paper's listing, line by line, without baselines. What may differ from it comes in as
+parts: which retains are tried (`Choose`), what they earn (`Reward`), when (`Schedule`), and how
+rewards arrive (`RewardChannel`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
-from itertools import chain, count
+from itertools import count
 
 import torch
 from torch import Tensor
@@ -30,7 +31,11 @@ from drike.support.parallel import in_order
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """An edit's n retains in the order tried: indices, p, log p (differentiable); k >= kept prefixes are evaluated."""
+    """An edit's n retains in the order in which they are tried.
+
+    order: their indices in the pool [n]. probs: p [n]. log_p: log p [n], differentiable. kept: how
+    many the budget would show. k: how many prefixes are evaluated, at least `kept`.
+    """
 
     order: tuple[int, ...]
     probs: tuple[float, ...]
@@ -43,17 +48,26 @@ Choose = Callable[[DemonstrationSet, Tensor, Budget], Choice]
 
 
 def top(pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Choice:
-    """The most probable retains first (Algorithm 1)."""
+    """The most probable retains first (Algorithm 1, lines 8-11 and 14).
+
+    log_p: [n], in the order of the pool's retains.
+    """
     ranking = ranking_of(pool.retains, log_p.tolist())
-    order, probs = ranking.order, ranking.probs
     return Choice(
-        order, probs, log_p[[*order]], budget.keep(probs, pool), budget.evaluated(probs, pool)
+        order=ranking.order,
+        probs=ranking.probs,
+        log_p=log_p[list(ranking.order)],
+        kept=budget.keep(ranking.probs, pool),
+        k=budget.evaluated(ranking.probs, pool),
     )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rollout(Choice):
-    """What an episode tries for an edit, the editor that shows it, the edit's demonstrations and its number from 0."""
+    """What an episode tries for an edit.
+
+    editor: shows it. pool: the edit's demonstrations. number: of the rollout, from 0.
+    """
 
     editor: InContextEditor[RankAndCut]
     case: EditCase
@@ -61,26 +75,37 @@ class Rollout(Choice):
     number: int = 0
 
     def prompts(self, queries: Sequence[str]) -> list[list[Prompt]]:
-        """The prompts [prefixes][queries], shortest prefix first; longer ones while they fit the editor's limit."""
-        ranking = Ranking(tuple(self.pool.retains[i] for i in self.order), self.order, self.probs)
-        fitting = self.editor.fit(Selection.of_ranking(self.pool, ranking, self.k), queries)
-        return [
-            self.editor.show(Selection.of_ranking(self.pool, ranking, j), queries)
-            for j in range(1, fitting.k + 1)
-        ]
+        """The prompts [prefixes][queries], shortest prefix first.
+
+        There are k prefixes, or fewer if the longer ones exceed the editor's limit.
+        """
+        retains = tuple(self.pool.retains[index] for index in self.order)
+        ranking = Ranking(retains, self.order, self.probs)
+
+        longest = Selection.of_ranking(self.pool, ranking, self.k)
+        longest_fitting = self.editor.fit(longest, queries)
+
+        prompts = []
+        for j in range(1, longest_fitting.k + 1):
+            prefix = Selection.of_ranking(self.pool, ranking, j)
+            prompts.append(self.editor.show(prefix, queries))
+        return prompts
 
 
 @dataclass(frozen=True)
 class Rewards:
-    """The rewards of a rollout's prefixes, shortest first; fewer than k where a limit ended it early."""
+    """The rewards of a rollout's prefixes, shortest first; fewer than k if a limit ended it early.
+
+    correct: whether the edit's own query was answered right under each. prompt_tokens: those read
+    for all of them, as if prompts shared nothing; None if they are not counted. probes: the reward
+    of each probe [prefixes, probes]; None if only the edit's own query was asked.
+    """
 
     rewards: tuple[float, ...]
-    correct: tuple[bool, ...]  # whether the edit's own query was answered right
-    prompt_tokens: int | None  # read as if prompts shared nothing; None if not counted
+    correct: tuple[bool, ...]
+    prompt_tokens: int | None
     seconds: float
-    probes: tuple[tuple[float, ...], ...] | None = (
-        None  # of each, [prefixes, probes]; None: the own query only
-    )
+    probes: tuple[tuple[float, ...], ...] | None = None
 
 
 Reward = Callable[[Rollout], Rewards]
@@ -92,78 +117,100 @@ RewardChannel = Callable[[Rollout, Rewards], Iterable[Arrival]]
 
 @dataclass(frozen=True)
 class EpisodeRecord:
-    """A line of episodes.jsonl: n retains as in `Choice`, and the `Rewards` of k prefixes. Raises ValueError."""
+    """A line of episodes.jsonl: n retains as in `Choice`, and the `Rewards` of k prefixes.
+
+    rewards: as earned; a channel may give the learner others, or later. loss: -sum_j r_j log p_j
+    of these. sigma: of the budget after the episode, for this edit; share: of the retains that it
+    keeps; each None if the budget has none. Raises ValueError for fields that do not go together.
+    """
 
     epoch: int
     case_id: str
     order: tuple[int, ...]
     probs: tuple[float, ...]
-    rewards: tuple[float, ...]  # a channel may give the learner others, or later
+    rewards: tuple[float, ...]
     correct: tuple[bool, ...]
-    loss: float  # -sum_j r_j log p_j
+    loss: float
     prompt_tokens: int | None
     seconds: float
     kept: int
-    sigma: float | None  # of the budget afterwards for this edit, if it has one
+    sigma: float | None
     k: int
-    share: float | None  # of the retains, by such a budget
+    share: float | None
     probes: tuple[tuple[float, ...], ...] | None
 
     def __post_init__(self) -> None:
-        n, k = len(self.order), self.k
+        n = len(self.order)
         if sorted(self.order) != list(range(n)) or len(self.probs) != n:
             raise ValueError("order and probs are not those of one ranking")
-        if (
-            not 1 <= k <= n
-            or not len(self.rewards) == len(self.correct) == k
-            or self.kept < 1
-            or self.epoch < 1
-        ):
+
+        one_of_each_per_prefix = len(self.rewards) == len(self.correct) == self.k
+        in_range = 1 <= self.k <= n and self.kept >= 1 and self.epoch >= 1
+        if not one_of_each_per_prefix or not in_range:
             raise ValueError("k, kept, rewards and correct do not go together")
-        if self.probes is not None and len(self.probes) != k:
+        if self.probes is not None and len(self.probes) != self.k:
             raise ValueError("probes are not those of k prefixes")
 
     @property
     def success(self) -> bool:
         """Whether the answer was right under the prompt that the budget would have given."""
-        return self.correct[min(self.kept, self.k) - 1]
+        shown = min(self.kept, self.k)
+        return self.correct[shown - 1]
+
+
+@dataclass(frozen=True)
+class Episode(EpisodeRecord):
+    """The record of one rollout, and the budget after it."""
+
+    budget: Budget
+
+    @property
+    def record(self) -> dict[str, object]:
+        """Its line of episodes.jsonl: all but the budget."""
+        return {field.name: getattr(self, field.name) for field in fields(EpisodeRecord)}
 
 
 def rewrite_reward(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
-    """The paper's: +1 where the edit's own query is answered with the new object, else -1. Raises as `Judge` does."""
+    """The paper's reward: +1 where the edit's own query gets the new object as answer, else -1.
+
+    rule: when an answer is right; None is the model's default. Raises as `Judge` does.
+    """
     judge = Judge(model, rule)
 
     def reward(rollout: Rollout) -> Rewards:
         began = time.perf_counter()
         probe = rewrite_probe(rollout.case.edit)
-        verdicts = [*chain(*ask_probes(judge, [probe], rollout.prompts([probe.query])))]
-        correct = tuple(map(is_right, verdicts))
+        prompts = rollout.prompts([probe.query])
+        verdicts = [verdict for [verdict] in ask_probes(judge, [probe], prompts)]
+
+        correct = tuple(is_right(verdict) for verdict in verdicts)
         rewards = tuple(1.0 if right else -1.0 for right in correct)
         return Rewards(rewards, correct, count_tokens(verdicts), time.perf_counter() - began)
 
     return reward
 
 
-def count_tokens(asked: Iterable[Verdict | EpisodeRecord]) -> int | None:
-    """The prompt tokens of all questions; None if the model does not count them."""
-    counts = [of.prompt_tokens for of in asked]
-    return None if None in counts else sum(filter(None, counts))
+def count_tokens(answers: Iterable[Verdict | EpisodeRecord]) -> int | None:
+    """The prompt tokens of all answers; None if the model does not count them."""
+    total = 0
+    for answer in answers:
+        if answer.prompt_tokens is None:
+            return None
+        total += answer.prompt_tokens
+    return total
 
 
 def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:
-    """The recorded rewards of the first episodes, then `reward`, to resume bit for bit; others raise ReplayError."""
+    """The recorded rewards of the first episodes, then `reward`: training resumes bit for bit.
+
+    Raises ReplayError where the records are not those of this training.
+    """
 
     def replay(rollout: Rollout) -> Rewards:
         if rollout.number >= len(records):
             return reward(rollout)
-        record, case = records[rollout.number], rollout.case
-        recorded = f"the recorded episode of edit {record.case_id}"
-        if record.case_id != case.case_id:
-            raise ReplayError(f"{recorded} stands where edit {case.case_id} comes: start a new run")
-        if record.order != rollout.order or len(record.rewards) > rollout.k:
-            raise ReplayError(f"{recorded} tried other retains: start a new run")
-        if any(len(row) != len(case.probes) for row in record.probes or ()):
-            raise ReplayError(f"{recorded} asked other probes: start a new run")
+        record = records[rollout.number]
+        _require_record_of(rollout, record)
         return Rewards(
             record.rewards, record.correct, record.prompt_tokens, record.seconds, record.probes
         )
@@ -171,8 +218,22 @@ def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:
     return replay
 
 
+def _require_record_of(rollout: Rollout, record: EpisodeRecord) -> None:
+    case = rollout.case
+    recorded = f"the recorded episode of edit {record.case_id}"
+    if record.case_id != case.case_id:
+        raise ReplayError(f"{recorded} stands where edit {case.case_id} comes: start a new run")
+    if record.order != rollout.order or len(record.rewards) > rollout.k:
+        raise ReplayError(f"{recorded} tried other retains: start a new run")
+    if any(len(row) != len(case.probes) for row in record.probes or ()):
+        raise ReplayError(f"{recorded} asked other probes: start a new run")
+
+
 def in_blocks(size: int, threads: int = 1) -> Schedule:
-    """Blocks of edits under one theta and sigma, rewards on `threads` at most. Raises ValueError for a size below 1."""
+    """Blocks of edits under one theta and sigma, their rewards on so many threads at most.
+
+    Raises ValueError for a size below 1.
+    """
     if size < 1:
         raise ValueError(f"parallel_edits must be at least 1, not {size}")
 
@@ -195,90 +256,99 @@ def at_once(rollout: Rollout, rewards: Rewards) -> Iterable[Arrival]:
     return [(rollout, rewards.rewards)]
 
 
-@dataclass(frozen=True)
-class Episode(EpisodeRecord):
-    """The record of one rollout, and the budget after it."""
-
-    budget: Budget
-
-    @property
-    def record(self) -> dict[str, object]:
-        """Its line of episodes.jsonl: all but the budget."""
-        return {field.name: getattr(self, field.name) for field in fields(EpisodeRecord)}
-
-
 def train(
-    editor: InContextEditor[RankAndCut], reward: Reward, cases: Sequence[EditCase], *,
-    epochs: int = 5, learning_rate: float = 1e-4,
-    choose: Choose = top, schedule: Schedule = one_by_one, channel: RewardChannel = at_once,
-) -> Generator[Episode]:  # fmt: skip
-    """Algorithm 1 with Adam and a batch of one; yields every episode as it ends, the last with the trained `budget`.
+    editor: InContextEditor[RankAndCut],
+    reward: Reward,
+    cases: Sequence[EditCase],
+    *,
+    epochs: int = 5,
+    learning_rate: float = 1e-4,
+    choose: Choose = top,
+    schedule: Schedule = one_by_one,
+    channel: RewardChannel = at_once,
+) -> Generator[Episode]:
+    """Algorithm 1 with Adam and a batch of one; yields every episode as it ends.
 
-    editor: its selector's `ranker` learns in place, and its budget is where sigma starts; the pool gives copies,
-    updates and the retain candidates C. reward: of a rollout's prefixes, as `rewrite_reward(model)`. cases: the
-    training set T, in this order in every epoch. Raises TypeError for an editor whose ranker is no Retriever.
+    For example, on the embedded model and data:
+
+        model = drike.load_model("reader")
+        split = drike.load_dataset("tinyfacts").split(seed=0)
+        pool = drike.Pool(split.demonstrations, drike.load_encoder())
+        retriever = drike.Retriever(drike.load_encoder())
+        selector = drike.RankAndCut(retriever, drike.Threshold())
+        editor = drike.InContextEditor("DR-IKE", pool, selector)
+
+        *_, last = drike.train(editor, drike.rewrite_reward(model), split.train)
+
+        selector = drike.RankAndCut(retriever, last.budget)
+        trained = drike.InContextEditor("DR-IKE", pool, selector)
+        print(drike.summarise(list(drike.evaluate(trained, model, split.test))))
+
+    editor: its selector's `ranker` learns in place, and its budget is where sigma starts; the pool
+    gives copies, updates and the retain candidates C. reward: of a rollout's prefixes, as
+    `rewrite_reward(model)`. cases: the training set T, in this order in every epoch. The last
+    episode has the trained `budget`. Raises TypeError for an editor whose ranker is no Retriever.
     """
-    policy, budget = (
-        editor.selector.ranker,
-        editor.selector.budget,
-    )  # theta, sigma                                 1
+    policy = editor.selector.ranker  # line 1: theta
+    budget = editor.selector.budget  # line 1: sigma
     if not isinstance(policy, Retriever):
         raise TypeError(
             f"training needs an editor whose ranker is a Retriever, not a {type(policy).__name__}"
         )
     policy.trained_on |= {edit.key for case in cases for edit in case.edits}
     adam = torch.optim.Adam(policy.head.parameters(), lr=learning_rate)
-    pools = editor.pool.for_groups(
-        [case.edits for case in cases]
-    )  #     the same in every epoch, as are features:
-    known = {pool.edits: (pool, policy.features(pool)) for pool in pools}  # the encoder is frozen
+
+    # Copies, updates and C are the same in every epoch, and so are their features, as the encoder
+    # is frozen.
+    pools = editor.pool.for_groups([case.edits for case in cases])
+    pool_by_edits = {pool.edits: pool for pool in pools}
+    features_by_edits = {pool.edits: policy.features(pool) for pool in pools}
     numbers = count()
 
-    def roll_out(
-        case: EditCase,
-    ) -> Rollout:  #                       under theta and sigma as they are now
-        pool, features = known[
-            case.edits
-        ]  #                         copies, updates; C                          4-5
-        log_p = policy.log_probs(
-            features
-        )  #                         z <- S_theta(x, C); p <- softmax(z)         6-7
-        choice = choose(
-            pool, log_p, budget
-        )  #                       k <- min(K, #{p > sigma}), at least 1      8-11
+    def roll_out(case: EditCase) -> Rollout:  # under theta and sigma as they are now
+        pool = pool_by_edits[case.edits]  # lines 4-5: copies and updates; C
+        log_p = policy.log_probs(features_by_edits[case.edits])  # 6-7: z <- S_theta(x, C); softmax
+        choice = choose(pool, log_p, budget)  # 8-11: k <- min(K, #{p > sigma}), at least 1
         return Rollout(**vars(choice), editor=editor, case=case, pool=pool, number=next(numbers))
 
-    for epoch in range(
-        1, epochs + 1
-    ):  #                                                                           2
+    for epoch in range(1, epochs + 1):  # line 2
         with closing(schedule(cases, roll_out, reward)) as rollouts:
-            for (
-                rollout,
-                rewards,
-            ) in rollouts:  #                      r_j under the first j retains          3, 12-17
-                for update, r in channel(
-                    rollout, rewards
-                ):  #        this episode, unless a study delays it
-                    loss = loss_of(
-                        r, update.log_p
-                    )  #                L <- -sum_j r_j log p_j                      22
+            for rollout, rewards in rollouts:  # 3 and 13-17: r_j under the first j retains
+                # The rewards of this episode, unless a study delays or changes them.
+                for update, r in channel(rollout, rewards):
+                    loss = loss_of(r, update.log_p)  # 12 and 22: L <- -sum_j r_j log p_j
                     adam.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]
-                    adam.step()  #                                    theta <- theta - alpha grad L                25
-                    budget = budget.after(
-                        update.probs, r, update.pool
-                    )  # sigma rises where r fell             18-21
+                    adam.step()  # 25: theta <- theta - alpha grad L
+                    budget = budget.after(update.probs, r, update.pool)  # 18-21: where r fell
                 yield _episode(epoch, rollout, rewards, budget)
 
 
 def loss_of(rewards: Sequence[float], log_p: Tensor) -> Tensor:
-    """REINFORCE's -sum_j r_j log p_j over the k prefixes that were evaluated; log_p [n] in the order tried."""
-    return -(torch.tensor(rewards, dtype=log_p.dtype) * log_p[: len(rewards)]).sum()
+    """REINFORCE's -sum_j r_j log p_j over the k prefixes that were evaluated.
+
+    rewards: r [k]. log_p: [n], in the order in which the retains were tried.
+    """
+    r = torch.tensor(rewards, dtype=log_p.dtype)
+    return -(r * log_p[: len(r)]).sum()
 
 
 def _episode(epoch: int, rollout: Rollout, rewards: Rewards, budget: Budget) -> Episode:
+    loss = loss_of(rewards.rewards, rollout.log_p.detach())
     return Episode(
-        **vars(rewards), epoch=epoch, case_id=rollout.case.case_id, order=rollout.order, probs=rollout.probs,
-        loss=loss_of(rewards.rewards, rollout.log_p.detach()).item(), kept=rollout.kept, k=len(rewards.rewards),
-        sigma=budget.sigma_for(rollout.probs, rollout.pool), share=getattr(budget, "share", None), budget=budget,
-    )  # fmt: skip
+        epoch=epoch,
+        case_id=rollout.case.case_id,
+        order=rollout.order,
+        probs=rollout.probs,
+        rewards=rewards.rewards,
+        correct=rewards.correct,
+        loss=loss.item(),
+        prompt_tokens=rewards.prompt_tokens,
+        seconds=rewards.seconds,
+        kept=rollout.kept,
+        sigma=budget.sigma_for(rollout.probs, rollout.pool),
+        k=len(rewards.rewards),
+        share=getattr(budget, "share", None),
+        probes=rewards.probes,
+        budget=budget,
+    )

@@ -1,0 +1,178 @@
+"""What models say: the texts of answers in each form of an API, read while they pass or once they are whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+
+from starlette.datastructures import Headers
+
+from drike.gateway.calls import Reply
+
+_MOST_TEXT = 64 << 10  # characters; what follows is not read
+_MOST_RAW = 1 << 20  # bytes of an answer in JSON, or of one event
+_BATCH = 8 << 10  # bytes of a stream that are read at once
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_BEGINNING = 64 << 10  # bytes in which an answer has its id
+# An answer that the upstream keeps, and the first id in it that is not its conversation's. Text has no such quotes.
+_KEPT_ANSWER = re.compile(rb'"object"\s*:\s*"response"')
+_USUAL_ID = re.compile(rb'"id"\s*:\s*"(resp[\w+/=-]{1,996})"')
+_ANY_ID = re.compile(
+    rb'(?<!"conversation":\{)(?<!"conversation": \{)"id"\s*:\s*"([!#-\[\]-~]{1,1000})"'
+)
+_DATA = "data:"  # the beginning of a line of an event that has a part of the answer
+
+
+class PassingAnswer:
+    """An answer as it passes, `complete` once it has. slipped: ids of edits whose old object one before it stated."""
+
+    def __init__(self, reply: Reply, slipped: Sequence[int] = ()) -> None:
+        headers = Headers(raw=reply.headers)
+        kind = headers.get("content-type", "").strip().lower()
+        encoding = headers.get("content-encoding", "identity").strip().lower()
+        self._streams = kind.startswith("text/event-stream")
+        self._readable = (
+            reply.status == 200 and encoding == "identity" and (self._streams or "json" in kind)
+        )
+        self._raw: list[bytes] = []
+        self._size = 0  # bytes that are not read yet
+        self._due = _BATCH  # the size from which a stream is read
+        self._text = ""
+        self.ok = reply.status < 400
+        self.complete = False
+        self.slipped = slipped
+
+    def take(self, chunk: bytes) -> None:
+        """Hold a chunk that was passed on; of a stream, what is long enough is read."""
+        if not self._readable or len(self._text) >= _MOST_TEXT:
+            return
+        self._raw.append(chunk)
+        self._size += len(chunk)
+        if self._streams and self._size > self._due:
+            self._read_events()
+        if self._size > _MOST_RAW:
+            self.drop()
+
+    @property
+    def held(self) -> int:
+        """About how many bytes of it are in memory."""
+        return self._size + len(self._text)
+
+    def drop(self) -> None:
+        """Forget what is held; the answer is not read."""
+        self._readable = False
+        self._raw = []
+        self._size = 0
+        self._text = ""
+
+    def text(self) -> str | None:
+        """What the model says; None where that was not read: for another form, a compressed or a cut answer, a call."""
+        if not (self._readable and self.complete):
+            return None
+        if self._streams:
+            self._raw.append(b"\n\n")
+            self._read_events()
+        else:
+            self._text = _text_in_json(b"".join(self._raw))
+        return self._text[:_MOST_TEXT] if self._text.strip() else None
+
+    def _read_events(self) -> None:
+        """Read the events that are complete, and hold the beginning of the next one."""
+        raw = b"".join(self._raw)
+        end = _end_of_events(raw)
+        lines = raw[:end].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+        events = lines.split("\n\n")
+        self._text += "".join([_text_in_event(event) for event in events if event])
+
+        self._raw = [raw[end:]]
+        self._size = len(raw) - end
+        # So that a long event is not gone through with each of its chunks.
+        self._due = 2 * self._size + _BATCH
+
+
+class ConversationId:
+    """Looks for the id under which the upstream keeps a conversation, as its answer passes, and hands it to `keep`."""
+
+    def __init__(self, keep: Callable[[str], None]) -> None:
+        self._keep: Callable[[str], None] | None = keep  # None once it is found, or will not be
+        self._beginning = b""
+
+    def look_in(self, chunk: bytes) -> None:
+        """Look in what has passed with this chunk."""
+        if self._keep is None:
+            return
+        self._beginning += chunk
+        found = _id_in(self._beginning)
+        if found:
+            self._keep(found)
+        if found or len(self._beginning) >= _BEGINNING:
+            self._keep = None
+
+
+def _id_in(beginning: bytes) -> str | None:
+    """The id of a kept answer in its beginning, if it is there."""
+    found = _USUAL_ID.search(beginning)
+    if found is None:
+        answer = _KEPT_ANSWER.search(beginning)
+        if answer is None:
+            return None
+        event_begins = beginning.rfind(b"\n\n", 0, answer.start()) + 1
+        found = _ANY_ID.search(beginning, event_begins)
+    return found[1].decode() if found else None
+
+
+def text_of(values: object) -> str:
+    """The text of the first choice of an answer, or what an event adds to it; "" for all else."""
+    match values:
+        case {"choices": [dict(choice), *_]}:
+            message = choice.get("delta") or choice.get("message") or choice
+            if not isinstance(message, dict) or choice.get("index"):
+                return ""
+            return _text_in(message.get("content")) + _text_in(message)
+        case (
+            {"type": "response.output_text.delta" | "response.refusal.delta", "delta": content}
+            | {"type": "content_block_delta", "delta": content}
+            | {"content": content}
+        ):
+            return _text_in(content)
+        case {"output": list(items)}:
+            messages = (
+                item for item in items if isinstance(item, dict) and item.get("type") == "message"
+            )
+            return "".join(_text_in(message.get("content")) for message in messages)
+    return ""
+
+
+def _text_in(content: object) -> str:
+    """A text, or the texts of its parts."""
+    if isinstance(content, dict):
+        return _text_in(content.get("text")) + _text_in(content.get("refusal"))
+    if isinstance(content, list):
+        return "".join(map(_text_in, content))
+    return content if isinstance(content, str) else ""
+
+
+def _text_in_json(raw: bytes | str) -> str:
+    """The text of an answer or event in JSON; "" for what is none."""
+    if not raw:
+        return ""
+    try:
+        return text_of(json.loads(raw))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _text_in_event(event: str) -> str:
+    data = [line.removeprefix(_DATA) for line in event.split("\n") if line.startswith(_DATA)]
+    return _text_in_json("\n".join(data))
+
+
+def _end_of_events(raw: bytes) -> int:
+    """Where the last complete event of a part of a stream ends; 0 if none does."""
+    ends = [0]
+    for mark in _EVENT_ENDS:
+        place = raw.rfind(mark)
+        if place >= 0:
+            ends.append(place + len(mark))
+    return max(ends)

@@ -1,0 +1,35 @@
+"""Why a request gets no answer of the upstream, and the form in which its client is told."""
+
+from __future__ import annotations
+
+import json
+
+
+class RequestError(Exception):
+    """A request that is refused. code: for programs. scope: for x-drike-scope, where it was decided."""
+
+    def __init__(self, status: int, code: str, sentence: str, scope: str | None = None) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.code = code
+        self.scope = scope
+
+
+class UpstreamError(Exception):
+    """The upstream did not answer. status: what the client gets."""
+
+    code = "upstream_error"
+    scope: str | None = None  # the decision on the request stands
+
+    def __init__(self, sentence: str, status: int = 502) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+ENDING = RequestError(503, "ending", "the gateway is being stopped: try again")
+
+
+def error_body(sentence: str, code: str) -> bytes:
+    """An error as OpenAI's and Anthropic's clients read it."""
+    error = {"message": sentence, "type": "drike_error", "param": None, "code": code}
+    return json.dumps({"type": "error", "error": error}).encode()

@@ -1,0 +1,315 @@
+"""The edits of a store as a gateway applies them, kept up to date whoever changes them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from drike.conversations.following import Follower
+from drike.conversations.memory import Earlier, Memory
+from drike.conversations.rendering import Placement
+from drike.edits.conflicts import conflict_keys
+from drike.edits.record import EditVersion, Status, StoreError
+from drike.edits.times import stamp
+from drike.encoders.base import TextEncoder
+from drike.errors import DrikeError
+from drike.gates.decision import Decision, Gate, YesOrNo
+from drike.gates.index import EditIndex
+from drike.gateway.http.threads import WorkThread
+from drike.gateway.options import Switch, switches
+from drike.gateway.watch import NO_SAMPLES, Sampling, Watch
+from drike.live.alike import AlikeEdits
+from drike.live.live_edits import StoreView
+from drike.live.store_gate import encoder_of, stored_gate, usual_gate
+from drike.stores.edit_store import EditStore
+from drike.stores.opening import TENANT
+from drike.stores.snapshots import Snapshot
+
+_LOG = logging.getLogger(__name__)
+_MOST_RECORDED = 200  # decisions that are kept to be looked at
+_MOST_ANSWERS = 10_000  # of a model, that are remembered
+
+# A question to a model: the model's name, the query, and the id and version of the edit that it is about.
+AnswerKey = tuple[str, str, int, int]
+Answers = dict[AnswerKey, YesOrNo]
+
+
+class UnansweredError(Exception):
+    """A model has not been asked yet about a decision. keys: of the answers that are needed."""
+
+    def __init__(self, decision: Decision, keys: Sequence[AnswerKey]) -> None:
+        super().__init__(decision, keys)
+        self.decision = decision
+        self.keys = keys
+
+
+@dataclass(frozen=True)
+class RecordedDecision:
+    """A decision on a request: when, and the request's id."""
+
+    at: str
+    request: str
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class _State:
+    """A gate and its edits, replaced as a whole.
+
+    number: the gate's; None if the store has another history by now. memory_of_asked: where a model is asked about
+    uncertain edits.
+    """
+
+    number: int | None
+    gate: Gate
+    encoder: TextEncoder | None
+    view: StoreView = field(default_factory=StoreView)
+    memory: Memory = field(default_factory=Memory)
+    memory_of_asked: Memory = field(default_factory=Memory)
+
+
+class EditFeed:
+    """Edits in force, and decisions about them; threads may share it. Raises StoreError if the store is unreadable.
+
+    gate: None for the store's own, whichever was calibrated last. encoder: opens that of a gate. prepare: called with
+    edits that are new in force, before they are. matched, missed: the last decisions. switch: the mode that someone has
+    switched to. answered: what models said about edits. earlier: what was decided on conversations that the upstream
+    keeps. deciding, aside: threads for decisions on requests and for all else, so that tenants do not wait for others.
+    """
+
+    def __init__(
+        self,
+        store: EditStore,
+        gate: Gate | None = None,
+        *,
+        tenant: str = TENANT,
+        encoder: Callable[[Gate], TextEncoder | None] = encoder_of,
+        prepare: Callable[[Sequence[EditVersion]], None] = lambda edits: None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        sampling: Sampling = NO_SAMPLES,
+    ) -> None:
+        self.store = store
+        self.tenant = tenant
+        self.matched: deque[RecordedDecision] = deque(maxlen=_MOST_RECORDED)
+        self.missed: deque[RecordedDecision] = deque(maxlen=_MOST_RECORDED)
+        self.watch = Watch(clock, sampling)
+        self.switch = Switch()
+        self.answered: Answers = {}
+        self.earlier = Earlier(clock)
+        self.problem: str | None = None
+        self.gate_problem: str | None = None
+        self.deciding = WorkThread("drike-gate")
+        self.aside = WorkThread("drike-aside")
+        self._encoder = encoder
+        self._prepare = prepare
+        self._clock = clock
+        self._enforced: set[int] = set()  # ids of edits that are or were
+        self._refreshing = threading.Lock()
+        self._follows_store = gate is None
+        self._state = self._first_state(gate)
+        store.alike = AlikeEdits(lambda: self._state.encoder)
+        self.refresh()
+        if self.problem:
+            raise StoreError(self.problem)
+
+    def _first_state(self, gate: Gate | None) -> _State:
+        """The gate that was given, or the store's, without any edits yet."""
+        number = 0
+        if gate is None:
+            number, gate = stored_gate(self.store) or (0, usual_gate())
+        return _State(number, gate, self._encoder(gate))
+
+    @property
+    def gate(self) -> Gate:
+        """The gate."""
+        return self._state.gate
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """All edits, as they were last read."""
+        return self._state.view.snapshot
+
+    @property
+    def index(self) -> EditIndex:
+        """The edits in force, and shadow edits, which are only counted."""
+        return self._state.view.index
+
+    def refresh(self) -> None:
+        """Read what has changed in the store. If that fails, `problem` says why, and the edits stay as they were."""
+        with self._refreshing:
+            state = self._state
+            try:
+                view = state.view.at(self._clock(), self.store, state.encoder, shadow=True)
+                self.switch = next(reversed(switches(self.store)), Switch())
+            except StoreError as problem:
+                self.problem = str(problem)
+                return
+            self.problem = None
+            if view is state.view:
+                return
+
+            self._prepare(view.new)
+            self._enforced |= {edit.id for edit in view.new if edit.record.enforce}
+            number = state.number
+            if view.snapshot.histories != state.view.snapshot.histories:
+                number = None
+                self._warn_of_other_history(view.snapshot)
+            self._state = _State(number, state.gate, state.encoder, view)
+        if number is None:
+            self.follow_gate()
+
+    def _warn_of_other_history(self, latest: Snapshot) -> None:
+        text = (
+            "%s holds another history: %d changes, of which none is change %d as it was known here"
+        )
+        _LOG.warning(text, self.store.name, latest.revision, self.snapshot.revision)
+
+    def follow_gate(self) -> None:
+        """Decide by a newer gate of the store, once all edits are encoded for it; `gate_problem` says why it failed."""
+        try:
+            if self._follows_store:
+                self._follow_stored_gate(self._state.number)
+            self.gate_problem = None
+        except DrikeError as problem:
+            self.gate_problem = str(problem)
+
+    def _follow_stored_gate(self, number: int | None) -> None:
+        """number: of the gate that decides now. Raises DrikeError."""
+        newer = stored_gate(self.store, number or 0)
+        if newer is None and number is not None:
+            return
+        number, gate = newer or (0, usual_gate())
+        encoder = self._encoder(gate)
+        # Most is encoded while others may refresh the edits; under the lock only what has changed since.
+        before = self.index
+        index = EditIndex.of(before.edits.values(), encoder, before)
+        with self._refreshing:
+            view = self._state.view
+            latest_index = EditIndex.of(view.index.edits.values(), encoder, index)
+            if encoder:
+                _ = latest_index.wordings  # made now, so that no question waits for them
+            self._state = _State(number, gate, encoder, replace(view, index=latest_index))
+
+    def trying(self, edits: Sequence[EditVersion]) -> EditFeed:
+        """A feed of this moment, never refreshed, that counts for itself: these edits replace what they contradict."""
+        state = self._state
+        index = state.view.index
+        keys = frozenset[str]().union(*(conflict_keys(edit.record) for edit in edits))
+        rivals = [
+            edit_id for edit_id, edit in index.edits.items() if keys & conflict_keys(edit.record)
+        ]
+        active = [
+            replace(edit, record=replace(edit.record, status=Status.ACTIVE)) for edit in edits
+        ]
+        view = replace(state.view, index=index.changed(rivals, active))
+
+        tried = copy(self)
+        tried.matched = deque(maxlen=_MOST_RECORDED)
+        tried.missed = deque(maxlen=_MOST_RECORDED)
+        tried.watch = Watch(self._clock)
+        tried.switch = Switch()
+        tried.answered = {}
+        tried._state = replace(state, view=view, memory=Memory(), memory_of_asked=Memory())
+        return tried
+
+    def follower(
+        self,
+        placement: Placement,
+        *,
+        sources: bool = True,
+        answers: Answers | None = None,
+        until: float | None = None,
+        memory: Memory | None = None,
+        values: Mapping[str, str] | None = None,
+    ) -> Follower:
+        """What decides by the gate and edits of this moment. Raises TimeoutError; UnansweredError for a missing answer.
+
+        values: model and headers of a request, for edits that only apply to some; None for all edits. answers: of a
+        model about uncertain edits; None where none is asked. until: by `time.perf_counter`. memory: not the feed's.
+        """
+        state = self._state
+        index = state.view.index if values is None else state.view.index.applying(values)
+        asked_model = ""
+        if values and answers is not None:
+            asked_model = values.get("model", "")
+
+        def decide(query: str) -> Decision:
+            if until is not None and time.perf_counter() > until:
+                raise TimeoutError
+            decision = state.gate.decide(query, index)
+            if answers is None or not decision.uncertain:
+                return decision
+            return _resolved(decision, asked_model, answers)
+
+        if answers is not None and YesOrNo.FAILED in answers.values():
+            memory = Memory()  # it may be answered the next time
+        if memory is None:
+            memory = state.memory if answers is None else state.memory_of_asked
+        return Follower(decide, index, placement, self.tenant, sources, memory, asked_model)
+
+    def record(self, request_id: str, decision: Decision) -> None:
+        """Keep a decision in `matched` or `missed`, if it has candidates."""
+        if decision.candidates:
+            recorded = RecordedDecision(stamp(self._clock()), request_id, decision.abridged)
+            decisions = self.matched if decision.matched else self.missed
+            decisions.append(recorded)
+
+    def remember(self, answers: Answers) -> None:
+        """Keep what a model said about edits, but that it failed."""
+        self.answered |= {
+            key: answer for key, answer in answers.items() if answer is not YesOrNo.FAILED
+        }
+        while len(self.answered) > _MOST_ANSWERS:
+            oldest = next(iter(self.answered))
+            del self.answered[oldest]
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong now with the store, the gate, or how fast it decides."""
+        problems = [self.problem, self.gate_problem]
+        late = self.deciding.lateness()
+        if late:
+            problems.append(
+                f"decisions about edits are late ({late}): raise --deadline-ms, or look at what is asked"
+            )
+        return list(dict.fromkeys(filter(None, problems)))
+
+    def close(self) -> None:
+        """Let go of the store and the threads."""
+        self.deciding.close()
+        self.aside.close()
+        self.watch.flush(self.store)
+        self.store.close()
+
+    @property
+    def enforces(self) -> bool:
+        """Whether an edit that must not be left out is in force."""
+        return bool(self._enforced_in(self.index))
+
+    def enforced(self, queries: Sequence[str], values: Mapping[str, str]) -> bool:
+        """Whether a query names the subject of an edit that must not be left out when the gate fails."""
+        index = self.index.applying(values)
+        enforced = self._enforced_in(index)
+        return any(not enforced.isdisjoint(index.named(query)) for query in queries)
+
+    def _enforced_in(self, index: EditIndex) -> set[int]:
+        """Ids of the edits of an index that must not be left out."""
+        edits = [index.edits.get(edit_id) for edit_id in tuple(self._enforced)]
+        return {edit.id for edit in edits if edit and edit.record.must_apply}
+
+
+def _resolved(decision: Decision, model: str, answers: Answers) -> Decision:
+    """An uncertain decision by the answers of a model. Raises UnansweredError if one is missing."""
+    keys = [
+        (model, decision.query, candidate.edit.id, candidate.edit.version)
+        for candidate in decision.uncertain
+    ]
+    if not answers.keys() >= set(keys):
+        raise UnansweredError(decision, keys)
+    return decision.resolved([answers[key] for key in keys])

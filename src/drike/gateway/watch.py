@@ -1,0 +1,252 @@
+"""What is counted of requests and answers, gathered here and kept in the store.
+
+A request only leaves a note. A thread judges the answer, forgets its text unless it is to be a sample, and adds the
+numbers to the store from time to time; a kill loses those since then.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from drike.edits.record import EditVersion, Status
+from drike.gateway.answers import PassingAnswer
+from drike.gateway.edited import EditedRequest
+from drike.gateway.metrics import Metrics
+from drike.gateway.options import Mode
+from drike.stores.edit_store import EditStore
+from drike.stores.inbox import LONGEST, Inbox, Report, ReportState
+from drike.stores.traffic import OTHER, Counted, Counts, TrafficCounts
+from drike.support.records import encodable
+
+_LOG = logging.getLogger(__name__)
+_MODEL = re.compile(r"[\w./:@+,=-]+")  # names of models; other texts may be a user's
+_LONGEST_MODEL = 100  # characters of a name
+_MOST_NUMBERS = 100_000  # after which models are not told apart, until a store takes them
+_SCOPES_WITHOUT_EDITS = ("degraded", "unread")  # of requests whose edits are not known
+_MOST_HELD = 8 << 20  # bytes of answers that wait to be judged
+_MOST_NOTED = 20_000  # requests that wait
+_AT_A_TIME = 0.0005  # seconds of judging before the event loop may go on
+
+# What names a person or opens a door, by its form; names in plain words are not found.
+_HIDDEN = {
+    "address": r"\b(?i:https?)://\S+",
+    "e-mail": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "IP": r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?=[\da-fA-F:]*::|(?:\w+:){4})[\da-fA-F:]{3,39}\b",
+    "key": r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}|\b(?:sk|pk|ghp|xox[a-z])[-_][\w-]{16,}",
+    "number": r"\+?\b\d(?:[\s().\-/]{0,2}\d){6,}\b",  # of a phone, a card, an account
+}
+_HIDDEN_NAMES = list(_HIDDEN)
+_PRIVATE = re.compile(
+    "|".join(f"(?P<h{i}>{pattern})" for i, pattern in enumerate(_HIDDEN.values()))
+)
+# Where an address may be cut in two by the limit on a text; links and keys are told by less.
+_AROUND_CUT = (LONGEST - 300, LONGEST + 300)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Answers to keep: the newest `most` of an edit's version, mode and outcome. redact: hide what may be private."""
+
+    most: int = 0
+    redact: bool = True
+
+    def sample(
+        self, question: str, answer: str, edit: EditVersion, *, mode: str, outcome: str, model: str
+    ) -> Report:
+        """An answer to a question that concerns an edit."""
+        return Report(
+            self._kept(question),
+            self._kept(answer),
+            comment=f"edit {edit.id}@{edit.version}, {mode}: {outcome}",
+            model=model,
+            state=ReportState.SAMPLE,
+            edit=edit.id,
+        )
+
+    def _kept(self, text: str) -> str:
+        """What is kept of a text; the limit may have cut a sign in two."""
+        shown = redacted(text) if self.redact else text
+        return encodable(shown[:LONGEST])
+
+
+NO_SAMPLES = Sampling()
+
+
+def redacted(text: str) -> str:
+    """A text, at most what is kept of it, with [e-mail] for an e-mail address, and likewise for all `_HIDDEN`."""
+    end = LONGEST
+    for found in _PRIVATE.finditer(text, *_AROUND_CUT):
+        if found.start() < LONGEST < found.end():
+            end = found.start()  # cut in two, it would not be known any more
+            break
+    return _PRIVATE.sub(_name_of, text[:end])
+
+
+def _name_of(found: re.Match[str]) -> str:
+    """What stands in the place of what is hidden."""
+    number = int(found.lastgroup[1:])  # type: ignore[index]  # each alternative is a group
+    return f"[{_HIDDEN_NAMES[number]}]"
+
+
+@dataclass(frozen=True)
+class _Note:
+    """A request whose answer has passed, or failed; None where it passes elsewhere."""
+
+    edited: EditedRequest
+    answer: PassingAnswer | None
+    metrics: Metrics
+
+    @property
+    def held(self) -> int:
+        """About how many bytes of an answer wait to be judged."""
+        return self.answer.held if self.answer and self.edited.asked else 0
+
+
+class Watch:
+    """Counts what passes for one store. problem: why it did not take the numbers the last time."""
+
+    def __init__(self, clock: Callable[[], datetime], sampling: Sampling = NO_SAMPLES) -> None:
+        self.problem: str | None = None
+        self.sampling = sampling
+        self._samples: dict[str | None, deque[Report]] = {}  # by edit, mode and outcome
+        self._clock = clock
+        self._noted: deque[_Note] = deque()
+        self._held = 0  # about how many bytes of answers
+        self._counts: Counts = Counter()
+        self._judging = threading.RLock()  # one thread at a time takes what is noted, and stores it
+        self._counting = threading.Lock()
+
+    def note(self, edited: EditedRequest, answer: PassingAnswer | None, metrics: Metrics) -> None:
+        """Take a request whose answer has passed, or failed; None where it passes elsewhere."""
+        note = _Note(edited, answer, metrics)
+        if len(self._noted) >= _MOST_NOTED:  # judging is far behind: it is counted now, unread
+            if answer:
+                answer.drop()
+            self._count(note)
+            return
+        if answer and edited.asked:
+            if not answer.complete or self._held + answer.held > _MOST_HELD:
+                answer.drop()
+            self._held += answer.held
+        self._noted.append(note)
+
+    def judge(self) -> None:
+        """Count what has passed up to now."""
+        with self._judging:
+            paused = time.monotonic()
+            for _ in range(len(self._noted)):  # more may be noted meanwhile
+                self._count(self._noted.popleft())
+                if time.monotonic() - paused > _AT_A_TIME:
+                    time.sleep(0)  # the event loop goes first
+                    paused = time.monotonic()
+            self._held = sum(note.held for note in list(self._noted))
+
+    def flush(self, store: EditStore) -> None:
+        """Add what was counted to a store; what it does not take now is kept for the next time."""
+        with self._judging:
+            self.judge()
+            with self._counting:
+                numbers = self._counts
+                self._counts = Counter()
+            if not numbers:
+                return
+            try:
+                TrafficCounts(store.database).add(numbers)
+                numbers = Counter()
+                self._store_samples(store)
+                self.problem = None
+            except Exception as problem:  # of any kind, as nothing may end the counting
+                with self._counting:
+                    self._counts.update(numbers)
+                if self.problem is None:
+                    _LOG.warning("counts cannot be kept: %s", problem)
+                self.problem = str(problem)
+
+    def _store_samples(self, store: EditStore) -> None:
+        samples = [sample for alike in self._samples.values() for sample in alike]
+        if samples:
+            Inbox(store.database).keep_samples(samples, self.sampling.most)
+            self._samples = {}
+
+    def _count(self, note: _Note) -> None:
+        try:
+            with self._counting:
+                self._add(note)
+        except Exception as error:  # whatever an answer holds, the others are counted
+            _LOG.error("an answer was not counted: %s", type(error).__name__)
+
+    def _add(self, note: _Note) -> None:
+        """Add a request to the counts."""
+        edited = note.edited
+        day = self._clock().date().isoformat()
+        model = self._model(note)
+
+        def count(what: str, edit: EditVersion | None = None, number: int = 1) -> None:
+            if edit is None:
+                counted = Counted(day, 0, 0, model, edited.mode, what)
+            else:
+                mode = mode_of(edit, edited.mode)
+                counted = Counted(day, edit.id, edit.version, model, mode, what)
+            self._counts[counted] += number
+
+        count("requests")
+        if edited.asked:
+            count("matched")
+        if edited.doubted:
+            count("doubted")
+        if edited.scope in _SCOPES_WITHOUT_EDITS:
+            count(edited.scope)
+
+        for edit in edited.doubted:
+            count("doubted", edit)
+        for i, edit in enumerate(edited.edits):
+            share, rest = divmod(edited.tokens, len(edited.edits))
+            count("tokens", edit, share + (i < rest))
+        self._add_answer(note, model, count)
+
+    def _add_answer(
+        self, note: _Note, model: str, count: Callable[[str, EditVersion], None]
+    ) -> None:
+        """Count what the answer says of the edits that it is about."""
+        answer = note.answer
+        edited = note.edited
+        text = answer.text() if answer and edited.asked else None
+        for edit in edited.asked:
+            if text is not None:
+                outcome: str = edit.record.states(text)
+            else:
+                outcome = "unread" if answer is None or answer.ok else "failed"
+            count("matched", edit)
+            count(outcome, edit)
+            if answer and edit.id in answer.slipped:
+                count("slips", edit)
+
+            mode = mode_of(edit, edited.mode)
+            note.metrics.answers.labels(outcome, mode).inc()
+            if edited.question and text is not None:
+                sample = self.sampling.sample(
+                    edited.question, text, edit, mode=mode, outcome=outcome, model=model
+                )
+                alike = self._samples.setdefault(sample.comment, deque(maxlen=self.sampling.most))
+                alike.append(sample)
+
+    def _model(self, note: _Note) -> str:
+        """The name of the model, if an upstream knows it; any other text may be a user's."""
+        model = note.edited.model
+        if not isinstance(model, str) or not note.answer or not note.answer.ok:
+            return OTHER
+        if len(self._counts) >= _MOST_NUMBERS or not _MODEL.fullmatch(model):
+            return OTHER
+        return model[:_LONGEST_MODEL]
+
+
+def mode_of(edit: EditVersion, mode: Mode) -> Mode:
+    """How an edit takes effect in a request of this mode: one in shadow changes none."""
+    return Mode.SHADOW if edit.record.status is Status.SHADOW and mode is Mode.ON else mode
