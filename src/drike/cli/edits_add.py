@@ -28,8 +28,9 @@ from drike.cli.stored_edits import (
     print_changes,
     store_at,
 )
-from drike.edits import record as records
+from drike.edits.conflicts import conflict_keys
 from drike.edits.record import EditRecord, EditVersion, Status
+from drike.edits.record_checks import checked
 from drike.errors import UsageError
 from drike.models import ApiOptions, LanguageModel
 from drike.stores import moves
@@ -93,7 +94,7 @@ def add(
         )
     edit = parse_fact(fact, ())  # before the store is opened, which makes its file
     fields = more.values() | {"status": Status(status), "author": author(), "reason": reason}
-    record = records.checked(EditRecord(subject, edit.query, edit.target_new, **fields))
+    record = checked(EditRecord(subject, edit.query, edit.target_new, **fields))
     questions = _questions(log)
     writer = None
     if propose is not None:
@@ -213,7 +214,7 @@ def reworded(
     from drike.cli.models import metered
     from drike.gates.confirmation import proposals
 
-    taken = frozenset[str]().union(*(records.conflict_keys(e.record) for e in in_force(store)))
+    taken = frozenset[str]().union(*(conflict_keys(e.record) for e in in_force(store)))
     with metered(writer):
         proposed = proposals(writer, [edit.record for edit in edits], count, taken)
         for edit, proposals_of_edit in zip(edits, proposed, strict=True):

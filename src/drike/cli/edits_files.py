@@ -12,8 +12,8 @@ from drike.cli.commands import DATA, METHOD, OUTPUT, argument, as_flags, command
 from drike.cli.console import note, say, say_lines
 from drike.cli.options import FILE, Store, Supersede
 from drike.cli.stored_edits import AMBIGUOUS, author, print_changes, store_at
-from drike.edits import record as records
 from drike.edits.record import MissingStoreError, StoreError
+from drike.edits.record_json import to_json
 from drike.errors import UsageError
 from drike.stores.edit_store import required_approvals
 from drike.stores.export import WholeStore, lines_of, restore, whole_store
@@ -162,7 +162,7 @@ def export(
             lines = list(lines_of(opened))
         else:
             edits = reversed(find(current, Search()))
-            lines = [records.to_json(version.record) for version in edits]
+            lines = [to_json(version.record) for version in edits]
     write_text(out, "".join(f"{line}\n" for line in lines))
     if everything:
         edits_there = counted(len(current.edits), "edit")

@@ -10,7 +10,9 @@ from drike.cli.commands import DATA, OUTPUT, argument, command, flag, option
 from drike.cli.console import say, say_lines
 from drike.cli.options import FILE, LARGEST, Store
 from drike.cli.stored_edits import print_changes, store_at
-from drike.edits.record import EditVersion, Status, StoreError, moment, to_values
+from drike.edits.record import EditVersion, Status, StoreError
+from drike.edits.record_json import to_values
+from drike.edits.times import moment
 from drike.stores.edit_store import versions_of
 from drike.stores.finding import ALL, EditDifference, Search, difference, find
 from drike.stores.snapshots import decided_version, snapshot, snapshot_at

@@ -20,7 +20,8 @@ from drike.cli.options import (
 )
 from drike.cli.stored_edits import in_force, store_at
 from drike.edits.edit import Aspect
-from drike.edits.record import StoreError, as_stored, stamp
+from drike.edits.record import StoreError, as_stored
+from drike.edits.times import stamp
 from drike.gateway.proving import tuning
 from drike.gateway.proving.tuning import Kind, TuningQuestion
 from drike.research.editors.placements import placements

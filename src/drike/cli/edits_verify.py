@@ -32,7 +32,8 @@ from drike.cli.options import (
 from drike.cli.stored_edits import in_force, store_at
 from drike.cli.verification_report import as_json, as_junit, compare_runs, show
 from drike.conversations.turns import Api
-from drike.edits.record import EditVersion, Status, StoreError, stamp
+from drike.edits.record import EditVersion, Status, StoreError
+from drike.edits.times import stamp
 from drike.errors import DrikeError, UsageError
 from drike.gateway.options import GatewayOptions, Mode
 from drike.live.store_gate import needs_recalibration
