@@ -23,7 +23,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from drike import tinyfacts
 from drike.edits.edit import EditCase
 from drike.encoders import HashingEncoder
-from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
+from drike.models.local.checkpoints import open_checkpoint
+from drike.models.local.huggingface import HuggingFaceModel
 from drike.research.datasets import TINYFACTS, load
 from drike.research.datasets.generated import with_generated
 from drike.research.editors.catalog import make

@@ -24,7 +24,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from drike.conversations.following import Follower, Memory
+from drike.conversations.following import Follower
+from drike.conversations.memory import Memory
 from drike.conversations.rendering import AsBlock, Facts, Occasion
 from drike.conversations.turns import Api
 from drike.edits.record import EditRecord, as_stored

@@ -31,12 +31,13 @@ from pathlib import Path
 import numpy as np
 
 from drike.answers.matching import normalise
+from drike.edits.conflicts import conflict_keys
 from drike.edits.edit import Aspect, EditCase
-from drike.edits.record import EditRecord, EditVersion, conflict_keys
+from drike.edits.record import EditRecord, EditVersion
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import BULK, salient
 from drike.gates.by_name import Named
-from drike.gates.calibrated import Calibrated, LogisticHead, Reading, compared
+from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import (
     GateProbe,
     LabelledCandidate,
@@ -48,8 +49,10 @@ from drike.gates.calibration import (
     lowest_threshold,
     to_json,
 )
+from drike.gates.comparison import Reading, compared
 from drike.gates.decision import Gate
-from drike.gates.index import EditIndex, ParsedQuery
+from drike.gates.index import EditIndex
+from drike.gates.parsed_query import ParsedQuery
 from drike.gates.relations import contrary
 from drike.research import datasets
 from drike.research.datasets.generated import with_generated
@@ -441,18 +444,20 @@ def of_objects(data: Data, encoder: TextEncoder) -> list[LabelledCandidate]:
     ]
     pairs = [(one, parsed, named) for one, parsed, named in pairs if named.mentions]
     texts = {
-        text
+        excerpt.text
         for _, _, named in pairs
         for m in named.mentions
-        for _, text in named.excerpts({(m.begin, m.end)})
+        for excerpt in named.excerpts({(m.begin, m.end)})
     }
     salient(encoder).encode([*texts])
     found = []
     for one, parsed, named in pairs:
-        for edit, _, features in compared([Reading(named, parsed.mentions)], index):
-            own = edit.id == one.place + 1
-            if own or wordings[edit.id - 1] != wordings[one.place]:
-                found.append(LabelledCandidate(features, own and one.kind == "reverse", edit.id))
+        for comparison in compared([Reading(named, parsed.mentions)], index):
+            id = comparison.edit.id
+            own = id == one.place + 1
+            if own or wordings[id - 1] != wordings[one.place]:
+                concerns = own and one.kind == "reverse"
+                found.append(LabelledCandidate(comparison.features, concerns, id))
     return found
 
 

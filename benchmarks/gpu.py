@@ -28,7 +28,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from drike import tinyfacts
 from drike.models.local import scoring
-from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
+from drike.models.local.checkpoints import open_checkpoint
+from drike.models.local.huggingface import HuggingFaceModel
 from drike.models.local.memory import bytes_to_keep
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.scoring import TokenScores

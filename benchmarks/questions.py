@@ -45,9 +45,10 @@ from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.research.evaluation.metrics import estimated, resampled
+from drike.stores.imports import import_edits
 from drike.stores.opening import open_store
-from drike.stores.portable import edits_of, import_edits, scan
 from drike.stores.snapshots import snapshot
+from drike.stores.tables import edits_of, scan
 from drike.support.table import Cell, Estimate, Number
 from lib import pages
 

@@ -29,7 +29,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from drike import tinyfacts
 from drike.models.local import scoring
-from drike.models.local.huggingface import HuggingFaceModel, open_checkpoint
+from drike.models.local.checkpoints import open_checkpoint
+from drike.models.local.huggingface import HuggingFaceModel
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.token_trees import build_tree
 from drike.models.local.tokens import Encoded

@@ -7,7 +7,8 @@ from math import inf
 
 from drike.edits.record import EditVersion
 from drike.gates.chains import Evidence, Link, walk
-from drike.gates.index import EditIndex, ParsedQuery
+from drike.gates.index import EditIndex
+from drike.gates.parsed_query import ParsedQuery
 
 
 def ranked(query: str, index: EditIndex, count: int) -> list[EditVersion]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
-from drike.conversations.following import is_challenge
+from drike.conversations.cues import is_challenge
 from drike.edits.edit import Edit, EditCase, Key, Probe, trained_on
 from drike.prompts import Prompt
 from drike.research.editors.editor import Editor

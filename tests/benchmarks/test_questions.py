@@ -29,12 +29,13 @@ from benchmarks.questions import (
 )
 from benchmarks.questions import Asked as Question
 from benchmarks.questions import stored_index as index_of
-from drike.edits.record import EditRecord, holds_at, stamp
+from drike.edits.record import EditRecord
+from drike.edits.times import holds_at, stamp
 from drike.encoders import HashingEncoder
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.edit_names import common_questions
 from drike.gates.index import EditIndex
-from drike.stores.portable import edits_of, scan
+from drike.stores.tables import edits_of, scan
 from drike.support.table import Number
 from drike.text.words import Words
 

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.lib.challenges import FURTHER_CHALLENGES, challenged_often
 from benchmarks.lib.restated import Restated, WritesTurns, as_written
-from drike.conversations.following import is_challenge
+from drike.conversations.cues import is_challenge
 from drike.edits.edit import Aspect, EditCase, Probe
 from drike.gates.by_name import Named
 from drike.prompts import Prompt

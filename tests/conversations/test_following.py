@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drike.conversations.following import Earlier, Follower, Memory, Standing, TurnFacts
+from drike.conversations.following import Follower
+from drike.conversations.memory import Earlier, Memory, Standing, TurnFacts
 from drike.conversations.rendering import AsBlock, AsPrompt, Occasion
 from drike.conversations.turns import Api, read
 from drike.edits.edit import Edit
@@ -328,5 +329,5 @@ def test_what_is_remembered_is_bounded() -> None:
     kept = sum(memory.get(b"%d" % i) is not None for i in range(4_000))
     assert 1_500 < kept < 1_700
     by.follow(read(Api.CHAT, chat([user("Peru " + "z" * 1_000_000)])))
-    [long] = by.memory._known.values()
+    [long] = by.memory._facts_by_digest.values()
     assert long.decision and len(long.decision.query) < 10_000

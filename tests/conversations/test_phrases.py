@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drike.conversations.following import is_aside, is_challenge, leans
+from drike.conversations.cues import is_aside, is_challenge, leans
 
 LEANING = """and its CEO?|why?|Why is that?|Since when?|who is his wife?|And France?|what about Peru?
 the population?|Who else?|is it far from there?|How old is she?|What's its population?

@@ -17,7 +17,7 @@ from drike.edits.record import EditRecord
 from drike.errors import DataError
 from drike.research.datasets import load, own
 from drike.stores.columns import STORED
-from drike.stores.portable import edits_of, scan
+from drike.stores.tables import edits_of, scan
 from tests.datasets.test_datasets import flat_row, written
 from tests.fakes.commands import run
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from drike.cli.gateway_parts import gateway_parts
-from drike.conversations.following import Memory
+from drike.conversations.memory import Memory
 from drike.edits.record import Status, as_stored
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError

@@ -15,14 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.edits.record import EditRecord, EditVersion, Status, stamp
+from drike.edits.record import EditRecord, EditVersion, Status
+from drike.edits.times import stamp
 from drike.encoders import HashingEncoder
 from drike.encoders.base import BULK, FloatArray, TextEncoder
 from drike.encoders.frozen import FeatureStore, FrozenEncoder
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
-from drike.gates.index import EditIndex, ParsedQuery
+from drike.gates.index import EditIndex
+from drike.gates.names import find_names
+from drike.gates.parsed_query import ParsedQuery
 from drike.live.live_edits import StoreView
 from drike.stores.snapshots import Snapshot
 from drike.text.short_forms import NameMatch
@@ -127,7 +130,7 @@ def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
     fresh = StoreView().at(clock, store, encoder, shadow=True)
     assert now.index.edits == fresh.index.edits
     assert now.at(clock, store, encoder, shadow=True) is now
-    assert now.index._active == fresh.index._active
+    assert now.index._active_edits == fresh.index._active_edits
     names = {name for _, entry in changes for name in entry.names}
     texts = {
         text
@@ -150,17 +153,17 @@ def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
 
 
 def test_words_of_names_are_no_typos_while_an_edit_has_them() -> None:
-    names = FIRST[None].index._names
+    names = FIRST[None].index.lookup.names
 
     def kinds(text: str) -> list[NameMatch]:
-        return [mention.kind for mention in names.find(Words.of(text))]
+        return [mention.kind for mention in find_names(Words.of(text), names)]
 
     assert (kinds("Lovelase"), kinds("Valpariaso")) == ([NameMatch.TYPO], [])
-    names = names.changed({}, {81: ["Lovelase X", "Valparaiso"], 82: ["Lovelase Y"]})
+    names = names.replace(gone={}, new={81: ["Lovelase X", "Valparaiso"], 82: ["Lovelase Y"]})
     assert (kinds("Lovelase"), kinds("Valpariaso")) == ([], [NameMatch.TYPO])
-    names = names.changed({82: ["Lovelase Y"]}, {})
+    names = names.replace(gone={82: ["Lovelase Y"]}, new={})
     assert (kinds("Lovelase"), kinds("Valpariaso")) == ([], [NameMatch.TYPO])
-    names = names.changed({81: ["Lovelase X", "Valparaiso"]}, {})
+    names = names.replace(gone={81: ["Lovelase X", "Valparaiso"]}, new={})
     assert (kinds("Lovelase"), kinds("Valpariaso")) == ([NameMatch.TYPO], [])
 
 
@@ -168,17 +171,17 @@ def test_an_edit_takes_the_place_of_its_earlier_version() -> None:
     index = FIRST[None].index
     later = replace(index.edits[1], record=EditRecord("Cusco", "The mayor of Cusco is", "Ann"))
     found, fresh = index.changed([], [later]), index.changed([1], [later])
-    assert found._names == fresh._names and found.edits == fresh.edits
+    assert found.lookup.names == fresh.lookup.names and found.edits == fresh.edits
 
 
 def test_names_do_not_grow_when_edits_change() -> None:
-    names = FIRST[None].index._names
+    names = FIRST[None].index.lookup.names
     for i in range(30):
-        names = names.changed(
-            {81: [f"Town{i - 1} of Peru"]} if i else {}, {81: [f"Town{i} of Peru"]}
+        names = names.replace(
+            gone={81: [f"Town{i - 1} of Peru"]} if i else {}, new={81: [f"Town{i} of Peru"]}
         )
-    names = names.changed({81: ["Town29 of Peru"]}, {})
-    assert names.parts == FIRST[None].index._names.parts
+    names = names.replace(gone={81: ["Town29 of Peru"]}, new={})
+    assert names.parts == FIRST[None].index.lookup.names.parts
     assert np.array_equal(names.known.sorted, sorted(names.parts))
 
 
@@ -329,21 +332,21 @@ def test_the_wordings_of_a_store_are_counted_again_where_they_change_and_before_
         store.append(i, EditRecord(name, f"The capital of {name} is", "Rome"))
     store.append(4, EditRecord("Peru", "The anthem of Peru is", "Ode"))
     view = StoreView().at(NOON, store, ENCODER)
-    before = view.index._answered
+    before = view.index._worded_texts
     assert vars(view.index)["wordings"] and {text: own.edits for text, own in before.items()} == {
         "The capital of it is": 3, "The anthem of it is": 1
     }  # fmt: skip
     store.append(3, EditRecord("Spain", "The capital of Spain is", "Rome", status=Status.RETIRED))
     store.append(2, EditRecord("Chile", "The capital of Chile is", "Bern"))
     view = view.at(NOON, store, ENCODER)
-    after = view.index._answered
+    after = view.index._worded_texts
     assert (
         "wordings" in vars(view.index)
         and after["The anthem of it is"] is before["The anthem of it is"]
     )
     assert after["The capital of it is"].answers == {"rome": 1, "bern": 1}
     store.append(4, EditRecord("Peru", "The anthem of Peru is", "Ode", status=Status.DRAFT))
-    assert [*view.at(NOON, store, ENCODER).index._answered] == ["The capital of it is"]
+    assert [*view.at(NOON, store, ENCODER).index._worded_texts] == ["The capital of it is"]
 
 
 def test_an_edit_counts_once_for_a_text_that_it_has_under_several_names() -> None:

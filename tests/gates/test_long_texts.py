@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from drike.edits.record import EditRecord, EditVersion
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
-from drike.gates.names import NameIndex
+from drike.gates.name_index import NameIndex
+from drike.gates.names import find_names
 from drike.text.short_forms import NameMatch
 from drike.text.words import Words
 from tests.fakes.indexes import GATE, PERU, CountingEncoder, indexed, matched, stored
@@ -84,12 +85,12 @@ def test_names_in_a_short_text_are_those_in_a_long_one(said: list[str]) -> None:
     """Short texts are read word by word, long ones all at once."""
     names, text = index_of_names(), " ".join(said)
     rain = " quod" * 200
-    assert names.find(Words.of(f"{text} quod")) == names.find(Words.of(text + rain))
+    assert find_names(Words.of(f"{text} quod"), names) == find_names(Words.of(text + rain), names)
 
 
 @cache
 def index_of_names() -> NameIndex:
-    return NameIndex().changed({}, {id: [name] for id, name in enumerate(NAMED, 1)})
+    return NameIndex().replace(gone={}, new={id: [name] for id, name in enumerate(NAMED, 1)})
 
 
 def test_of_many_names_none_hides_another_that_is_misspelt() -> None:
@@ -101,7 +102,7 @@ def test_of_many_names_none_hides_another_that_is_misspelt() -> None:
     )
     found = {
         mention.name
-        for mention in index._names.find(Words.of(text))
+        for mention in find_names(Words.of(text), index.lookup.names)
         if mention.kind is NameMatch.TYPO
     }
     assert found == {"albania", "ecuador", "romania"}

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
-from drike.gates.index import EditIndex, ParsedQuery
-from drike.gates.names import Mention, NameIndex
-from drike.gates.overlay import FingerprintSet
+from drike.gates.fingerprint_set import FingerprintSet
+from drike.gates.index import EditIndex
+from drike.gates.name_index import Mention, NameIndex
+from drike.gates.names import edits_named, find_names
+from drike.gates.parsed_query import ParsedQuery
 from drike.text.short_forms import NameMatch
 from drike.text.words import Words
 from tests.fakes.indexes import GATE, indexed, stored
@@ -81,11 +83,8 @@ def test_what_is_surely_about_a_longer_name_is_not_compared() -> None:
 
 def mentions(text: str, *names: str) -> list[Mention]:
     """What a text mentions, of edits 1, 2, ... with these names."""
-    return (
-        NameIndex()
-        .changed({}, {id: [name] for id, name in enumerate(names, 1)})
-        .find(Words.of(text))
-    )
+    index = NameIndex().replace(gone={}, new={id: [name] for id, name in enumerate(names, 1)})
+    return find_names(Words.of(text), index)
 
 
 SHORT, LAST, DEMONYM = NameMatch.SHORT, NameMatch.LAST, NameMatch.DEMONYM
@@ -330,22 +329,24 @@ PIECES = st.sampled_from((
     "apple", "Apple", "the", "Who", "Ada", "Lovelace", "Lovelcae", "Bob", "Freddie", "Mercury", "University", "of",
     "Chile", "Chlie", ",", "Indiana", "DB", "-", ".", "東京", "is",
 ))  # fmt: skip
-INDEX = NameIndex().changed({}, {id: [name] for id, name in enumerate(STORED, 1)})
+INDEX = NameIndex().replace(gone={}, new={id: [name] for id, name in enumerate(STORED, 1)})
 
 
 @given(st.lists(PIECES, max_size=12).map(" ".join))
 def test_all_edits_with_a_name_in_a_text_are_those_that_its_mentions_have(text: str) -> None:
     words = Words.of(text)
-    own_names = [mention for mention in INDEX.find(words) if mention.kind not in (LAST, DEMONYM)]
-    assert INDEX.ids(words) == {id for mention in own_names for id in mention.edits}
+    own_names = [
+        mention for mention in find_names(words, INDEX) if mention.kind not in (LAST, DEMONYM)
+    ]
+    assert edits_named(words, INDEX) == {id for mention in own_names for id in mention.edits}
     assert all(mention.cased or mention.ambiguous for mention in own_names)
 
 
 @given(st.lists(st.sampled_from(STORED), max_size=8), st.lists(st.sampled_from(STORED), max_size=3))
 def test_short_forms_come_and_go_with_their_edits(names: list[str], others: list[str]) -> None:
-    kept = NameIndex().changed({}, {id: [name] for id, name in enumerate(names, 1)})
+    kept = NameIndex().replace(gone={}, new={id: [name] for id, name in enumerate(names, 1)})
     more = {100 + id: [name] for id, name in enumerate(others)}
-    assert kept.changed({}, more).changed(more, {}) == kept
+    assert kept.replace(gone={}, new=more).replace(gone=more, new={}) == kept
 
 
 def test_a_rule_is_named_by_what_it_is_about_which_may_mean_something_else() -> None:
@@ -368,14 +369,14 @@ def test_a_filter_that_lets_everything_through_changes_no_name(
 ) -> None:
     # It looks at a few bits of a fingerprint, so that in some processes it is wrong about a word all the time.
     names = ("Albania", "Ada King Lovelace", "Peru", "Tirana Albania")
-    names_of = indexed(*(EditRecord(name, f"{name} is", "new") for name in names))._names
+    names_of = indexed(*(EditRecord(name, f"{name} is", "new") for name in names)).lookup.names
     words = Words.of(query)
-    right = names_of.find(words)
+    right = find_names(words, names_of)
     assert right and all(0 <= mention.begin < mention.end <= len(words) for mention in right)
     monkeypatch.setattr(
         FingerprintSet, "may_have", lambda self, wanted, kind=0: np.ones(len(wanted), np.bool_)
     )
-    assert names_of.find(words) == right and names_of.ids(words) == {
+    assert find_names(words, names_of) == right and edits_named(words, names_of) == {
         id for mention in right for id in mention.edits
     }
 
@@ -425,4 +426,4 @@ def test_what_names_nothing_is_not_kept() -> None:
     index = indexed(EditRecord("J. R. R. Tolkien", "Tolkien wrote", "Emma"))
     for i in range(50):
         index.named(f"A{chr(97 + i % 26)}. B. Tolkien {i}")
-    assert len(index._names._readings) < 5
+    assert len(index.lookup.names._meanings) < 5

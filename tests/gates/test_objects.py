@@ -11,7 +11,7 @@ from drike.encoders.base import TextEncoder
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
-from drike.gates.names import SHARING
+from drike.gates.parsed_query import SHARING
 from tests.fakes.indexes import GATE, default_encoder, indexed, stored
 
 BORN = EditRecord("Ludwig van Beethoven", "In which city was Ludwig van Beethoven born?", "Graz")

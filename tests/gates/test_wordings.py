@@ -9,8 +9,9 @@ import pytest
 
 from drike.edits.record import EditRecord
 from drike.encoders import HashingEncoder
-from drike.gates.index import EditIndex, agreements
-from drike.gates.inventory import Inventory, Worded, Wordings
+from drike.gates.index import EditIndex
+from drike.gates.inventory import Inventory
+from drike.gates.wordings import Worded, Wordings
 from tests.fakes.indexes import stored
 
 AXES = np.eye(4, dtype=np.float32)  # wordings of which none is near another
@@ -73,7 +74,7 @@ def test_an_index_knows_the_answers_of_its_edits(shared: bool) -> None:
         for i, name in enumerate(names)
     ]
     index = EditIndex.of(stored(*records), HashingEncoder())
-    [agreement] = agreements(index, [1], index.embed(["The tongue of it is"], masked=True))[1]
+    [agreement] = index.agreements([1], index.embed(["The tongue of it is"], masked=True))[1]
     assert (agreement.same > 0.5) is (agreement.other < 0.5) is shared
 
 
@@ -95,7 +96,7 @@ def test_answers_shared_by_many_wordings_are_counted_as_one_by_one() -> None:
         ("another", other),
         *texts.items(),
     ]:  # and once more, from memory
-        same = store._same(name, worded, np.zeros(2, np.float32))
+        same = store._same_w(name, worded, np.zeros(2, np.float32))
         total = max(1, worded.answers.total())
         shared = [
             sum(min(n / max(1, c.total()), worded.answers[a] / total) for a, n in c.items())

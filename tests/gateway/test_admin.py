@@ -18,8 +18,9 @@ from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
 from drike.gates.decision import Gate
 from drike.gateway.http.relay import Limits
+from drike.stores.imports import import_edits
 from drike.stores.opening import open_store
-from drike.stores.portable import edits_of, import_edits, scan
+from drike.stores.tables import edits_of, scan
 from tests.fakes.gateways import (
     ENTRY,
     Failing,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from drike.answers.statements import Stated
-from drike.conversations.following import is_challenge, leans
+from drike.conversations.cues import is_challenge, leans
 from drike.edits.record import EditRecord, Status
 from drike.encoders import HashingEncoder
 from drike.gates.index import EditIndex

@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from drike.edits.record import EditRecord, Status, to_json
+from drike.edits.record import EditRecord, Status
+from drike.edits.record_json import to_json
 from drike.errors import DataError
 from drike.research.datasets.published_edits import PublishedForms
 from drike.stores.edit_store import EditStore, require_approvals
+from drike.stores.imports import import_edits
 from drike.stores.moves import approve
-from drike.stores.portable import edits_of, import_edits, scan, write_refused
 from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
+from drike.stores.tables import edits_of, scan, write_refused
 from drike.support.rows import Row
 from tests.fakes.stores import PERU, Opener
 

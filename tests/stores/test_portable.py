@@ -10,11 +10,13 @@ from shutil import copytree
 
 import pytest
 
-from drike.edits.record import EditRecord, Status, StoreError, to_json
+from drike.edits.record import EditRecord, Status, StoreError
+from drike.edits.record_json import to_json
 from drike.errors import DataError
-from drike.stores import moves, portable
+from drike.stores import moves
 from drike.stores.edit_store import EditStore, require_approvals, required_approvals
-from drike.stores.portable import lines_of, restore, sync, whole_store
+from drike.stores.export import lines_of, restore, whole_store
+from drike.stores.folder import sync_folder
 from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.stores import Opener
@@ -98,58 +100,63 @@ def test_a_folder_and_a_store_agree(store: EditStore, tmp_path: Path) -> None:
     folder = tmp_path / "edits"
     store.put(PERU)
     store.put(CHILE)
-    assert sync(store, folder).written == ("00001-peru.json", "00002-chile.json")
-    assert sync(store, folder) == ((), (), ())
+    assert sync_folder(store, folder).written == ("00001-peru.json", "00002-chile.json")
+    assert sync_folder(store, folder) == ((), (), ())
     edit_file(folder, 1, target_new="Lima")
     moves.change(store, 2, {"target_new": "Pisa"})
-    synced = sync(store, folder, author="bob")
+    synced = sync_folder(store, folder, author="bob")
     assert synced.written == ("00001-peru.json", "00002-chile.json") and not synced.left
     assert [edit.record.target_new for edit in snapshot(store).edits.values()] == ["Lima", "Pisa"]
     assert synced.changes[-1].record.author == "bob"
     edit_file(folder, 1, target_new="Quito")
     moves.change(store, 1, {"target_new": "Arica"})
     before = next(folder.glob("00001-*")).read_text("utf-8")
-    [left] = sync(store, folder).left
+    [left] = sync_folder(store, folder).left
     assert (
         "changed in the store, too" in left
         and next(folder.glob("00001-*")).read_text("utf-8") == before
     )
     edit_file(folder, 1, target_new="Arica")
-    assert not sync(store, folder).left
+    assert not sync_folder(store, folder).left
     (folder / "new.json").write_text(
         '{"subject": "Oz", "query": "The capital of Oz is", "target_new": "Graz"}', "utf-8"
     )
-    assert sync(store, folder).written == ("00003-oz.json",) and not (folder / "new.json").exists()
+    assert (
+        sync_folder(store, folder).written == ("00003-oz.json",)
+        and not (folder / "new.json").exists()
+    )
     (folder / "00003-oz.json").unlink()
-    assert "--retire-missing" in sync(store, folder).left[0]
-    assert sync(store, folder, retire_missing=True).changes[-1].record.status is Status.RETIRED
-    assert sync(store, folder) == ((), (), ())
+    assert "--retire-missing" in sync_folder(store, folder).left[0]
+    assert (
+        sync_folder(store, folder, retire_missing=True).changes[-1].record.status is Status.RETIRED
+    )
+    assert sync_folder(store, folder) == ((), (), ())
     (folder / "bad.json").write_text("{", "utf-8")
     with pytest.raises(DataError, match=r"bad.json is no edit"):
-        sync(store, folder)
+        sync_folder(store, folder)
 
 
 def test_a_file_that_is_left_alone_keeps_what_it_says_whatever_its_name(
     store: EditStore, tmp_path: Path
 ) -> None:
     store.put(PERU)
-    sync(store, tmp_path)
+    sync_folder(store, tmp_path)
     path = next(tmp_path.glob("00001-*")).rename(tmp_path / "facts: peru.json")
     text = path.read_text("utf-8").replace("Oslo", "Quito")
     path.write_text(text, "utf-8")
     moves.change(store, 1, {"target_new": "Arica"})
-    assert len(sync(store, tmp_path).left) == 1 and path.read_text("utf-8") == text
+    assert len(sync_folder(store, tmp_path).left) == 1 and path.read_text("utf-8") == text
 
 
 def test_a_copy_without_an_id_stands_in_no_files_way(store: EditStore, tmp_path: Path) -> None:
     store.put(PERU)
-    sync(store, tmp_path)
+    sync_folder(store, tmp_path)
     [own] = tmp_path.glob("00001-*")
     values = json.loads(own.read_text("utf-8"))
     copied = {name: value for name, value in values.items() if name not in ("id", "version")}
     (tmp_path / "0-copy.json").write_text(json.dumps(copied), "utf-8")
     edit_file(tmp_path, 1, target_new="Quito")
-    found = sync(store, tmp_path)
+    found = sync_folder(store, tmp_path)
     assert [edit.record.target_new for edit in found.changes] == ["Quito"]
     assert len(found.left) == 1 and found.left[0].startswith(
         "0-copy.json: edit 1 is also in 00001-"
@@ -159,9 +166,9 @@ def test_a_copy_without_an_id_stands_in_no_files_way(store: EditStore, tmp_path:
 def test_a_file_of_another_store_changes_nothing(store: EditStore, tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "other.db")) as other:
         other.put(CHILE)
-        sync(other, tmp_path)
+        sync_folder(other, tmp_path)
     store.put(PERU)
-    [left] = sync(store, tmp_path).left
+    [left] = sync_folder(store, tmp_path).left
     assert "edit 1 has no such version 1: take id and version out" in left and "00001-chile" in left
     assert snapshot(store).edits[1].record == PERU and "Chile" in next(
         tmp_path.glob("00001-chile*")
@@ -170,7 +177,7 @@ def test_a_file_of_another_store_changes_nothing(store: EditStore, tmp_path: Pat
 
 def test_no_file_is_written_over_that_somebody_made(store: EditStore, tmp_path: Path) -> None:
     store.put(PERU)
-    sync(store, tmp_path)
+    sync_folder(store, tmp_path)
     store.put(
         replace(PERU, query="The currency of Peru is", target_new="Krone")
     )  # edit 2, whose file is named so
@@ -180,7 +187,7 @@ def test_no_file_is_written_over_that_somebody_made(store: EditStore, tmp_path: 
     )
     ours.write_text(refused, "utf-8")
     assert (
-        sync(store, tmp_path).written == ("00002-peru-2.json",)
+        sync_folder(store, tmp_path).written == ("00002-peru-2.json",)
         and ours.read_text("utf-8") == refused
     )
     store.put(replace(PERU, query="The anthem of Peru is", target_new="Aria"))
@@ -188,8 +195,8 @@ def test_no_file_is_written_over_that_somebody_made(store: EditStore, tmp_path: 
         {"subject": "Peru", "query": "The language of Peru is", "target_new": "Danish"}
     )
     ours.rename(tmp_path / "00003-peru.json").write_text(taken, "utf-8")
-    assert sync(store, tmp_path).written == ("00003-peru-2.json", "00004-peru.json")
-    assert sync(store, tmp_path, retire_missing=True) == ((), (), ())
+    assert sync_folder(store, tmp_path).written == ("00003-peru-2.json", "00004-peru.json")
+    assert sync_folder(store, tmp_path, retire_missing=True) == ((), (), ())
 
 
 def test_edits_whose_files_could_not_be_written_are_not_retired(
@@ -202,41 +209,41 @@ def test_edits_whose_files_could_not_be_written_are_not_retired(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
-        patch.setattr(portable, "write_text", full)
-        sync(store, tmp_path)
+        patch.setattr("drike.stores.folder.write_text", full)
+        sync_folder(store, tmp_path)
     with pytest.raises(
         StoreError, match=r"has no .synced of .*: sync it without --retire-missing first"
     ):
-        sync(store, tmp_path, retire_missing=True)
-    assert sync(store, tmp_path).written == ("00001-peru.json", "00002-chile.json")
+        sync_folder(store, tmp_path, retire_missing=True)
+    assert sync_folder(store, tmp_path).written == ("00001-peru.json", "00002-chile.json")
 
 
 def test_a_removed_file_is_missed_in_any_checkout_of_its_folder(
     store: EditStore, tmp_path: Path
 ) -> None:
     store.put(PERU)
-    assert sync(store, tmp_path / "a").written == ("00001-peru.json",)
+    assert sync_folder(store, tmp_path / "a").written == ("00001-peru.json",)
     (tmp_path / "a" / "00001-peru.json").unlink()
     copytree(tmp_path / "a", tmp_path / "b")
     store.put(CHILE)  # which has no file there because it is new
-    synced = sync(store, tmp_path / "b")
+    synced = sync_folder(store, tmp_path / "b")
     assert (
         synced.written == ("00002-chile.json",) and "edit 1 has no file any more" in synced.left[0]
     )
-    [retired] = sync(store, tmp_path / "b", retire_missing=True).changes
+    [retired] = sync_folder(store, tmp_path / "b", retire_missing=True).changes
     assert retired.id == 1 and snapshot(store).edits[2].record.status is Status.ACTIVE
 
 
 def test_in_a_folder_of_another_store_no_edit_is_missing(store: EditStore, tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "other.db")) as other:
         other.put(CHILE)
-        sync(other, tmp_path)
+        sync_folder(other, tmp_path)
     store.put(PERU)
     with pytest.raises(StoreError, match="without --retire-missing first"):
-        sync(store, tmp_path, retire_missing=True)
-    assert len(sync(store, tmp_path).left) == 1
+        sync_folder(store, tmp_path, retire_missing=True)
+    assert len(sync_folder(store, tmp_path).left) == 1
     next(tmp_path.glob("00001-*")).unlink()  # which was never that of this store's edit
-    assert sync(store, tmp_path).written == ("00001-peru.json",)
+    assert sync_folder(store, tmp_path).written == ("00001-peru.json",)
     assert snapshot(store).edits[1].record.status is Status.ACTIVE
 
 
@@ -244,12 +251,12 @@ def test_in_a_folder_of_another_store_no_edit_is_missing(store: EditStore, tmp_p
 def test_a_file_that_is_no_object_is_named(store: EditStore, tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text, "utf-8")
     with pytest.raises(DataError, match=r"x.json is no edit \(it is no JSON object\): correct it"):
-        sync(store, tmp_path)
+        sync_folder(store, tmp_path)
 
 
 def test_files_may_begin_with_a_mark_of_utf_8(store: EditStore, tmp_path: Path) -> None:
     (tmp_path / "peru.json").write_text(to_json(PERU), "utf-8-sig")
-    assert sync(store, tmp_path).written == ("00001-peru.json",)
+    assert sync_folder(store, tmp_path).written == ("00001-peru.json",)
     (tmp_path / "all.jsonl").write_text(
         "".join(f"{line}\n" for line in lines_of(store)), "utf-8-sig"
     )
@@ -269,11 +276,11 @@ def test_a_new_file_that_is_found_again_is_that_of_its_edit(
         (tmp_path / name / "chile.json").write_text(said, "utf-8")
         return tmp_path / name
 
-    assert len(sync(store, checkout("first")).changes) == 1
-    assert sync(store, checkout("second")) == (("00001-chile.json",), (), ())
+    assert len(sync_folder(store, checkout("first")).changes) == 1
+    assert sync_folder(store, checkout("second")) == (("00001-chile.json",), (), ())
     assert [path.name for path in (tmp_path / "second").glob("*.json")] == ["00001-chile.json"]
     (tmp_path / "second" / "again.json").write_text(said, "utf-8")
-    [left] = sync(store, tmp_path / "second").left
+    [left] = sync_folder(store, tmp_path / "second").left
     assert left == "again.json: edit 1 is also in 00001-chile.json: keep one of them"
     assert (tmp_path / "second" / "again.json").exists() and len(store.changes()) == 1
 
@@ -286,25 +293,28 @@ def test_a_new_file_is_taken_over_once_though_its_edit_could_not_be_written(
 
     (tmp_path / "chile.json").write_text(to_json(CHILE), "utf-8")
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
-        patch.setattr(portable, "write_text", full)
-        sync(store, tmp_path)
-    assert sync(store, tmp_path) == (("00001-chile.json",), (), ()) and len(store.changes()) == 1
+        patch.setattr("drike.stores.folder.write_text", full)
+        sync_folder(store, tmp_path)
+    assert (
+        sync_folder(store, tmp_path) == (("00001-chile.json",), (), ())
+        and len(store.changes()) == 1
+    )
 
 
 def test_changes_of_files_are_proposed_where_approvals_are_required(
     store: EditStore, tmp_path: Path
 ) -> None:
     store.put(PERU)
-    sync(store, tmp_path)
+    sync_folder(store, tmp_path)
     require_approvals(store, 1)
     edit_file(tmp_path, 1, target_new="Lima")
-    [change] = sync(store, tmp_path, author="bob").changes
-    assert change.record.status is Status.PROPOSED and not sync(store, tmp_path).changes
+    [change] = sync_folder(store, tmp_path, author="bob").changes
+    assert change.record.status is Status.PROPOSED and not sync_folder(store, tmp_path).changes
     moves.approve(store, 1, author="ann")
-    assert sync(store, tmp_path) == (("00001-peru.json",), (), ())
+    assert sync_folder(store, tmp_path) == (("00001-peru.json",), (), ())
     assert snapshot(store).edits[1].record.target_new == "Lima"
     edit_file(tmp_path, 1, target_new="Quito")
-    sync(store, tmp_path, author="bob")
+    sync_folder(store, tmp_path, author="bob")
     moves.reject(store, 1, author="ann", reason="no")
-    again = sync(store, tmp_path, author="bob")
+    again = sync_folder(store, tmp_path, author="bob")
     assert again.changes == () and "Lima" in (tmp_path / "00001-peru.json").read_text("utf-8")

@@ -14,13 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from drike.edits.record import (
-    ConflictError,
-    EditRecord,
-    StoreError,
-    UnavailableError,
-    conflict_keys,
-)
+from drike.edits.conflicts import ConflictError, conflict_keys
+from drike.edits.record import EditRecord, StoreError, UnavailableError
 from drike.gates.by_name import Named
 from drike.gateway.feed import EditFeed
 from drike.stores.log import CLAIMS
@@ -179,9 +174,7 @@ def test_the_store_never_uses_a_write_ahead_log(tmp_path: Path) -> None:
 
 
 def test_the_store_needs_no_torch() -> None:
-    code = (
-        "import sys, drike.stores.portable, drike.stores.sqlite; sys.exit('torch' in sys.modules)"
-    )
+    code = "import sys, drike.stores.tables, drike.stores.sqlite; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -1,4 +1,6 @@
-"""LangChain: `create_agent(model, tools, middleware=[EditsMiddleware(drike.Corrections("edits.db"))])`.
+"""LangChain: `create_agent(model, tools, middleware=[EditsMiddleware(edits)])`.
+
+`edits` are `drike.Corrections("edits.db")`.
 
 Edits are stated in what the model is given; an agent's state keeps its messages as they were
 written.

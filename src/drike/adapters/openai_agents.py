@@ -1,4 +1,6 @@
-"""OpenAI's Agents SDK: `Runner.run(agent, question, run_config=RunConfig(call_model_input_filter=stating(edits)))`.
+"""OpenAI's Agents SDK: `RunConfig(call_model_input_filter=stating(edits))`.
+
+Give it to `Runner.run(agent, question, run_config=...)`.
 
 Here `edits = drike.Corrections("edits.db")`. Results and sessions keep their items as they were
 written.
@@ -13,7 +15,10 @@ from drike.live.corrections import Corrections
 
 
 def stating(corrections: Corrections, model: str | None = None) -> CallModelInputFilter:
-    """State edits in the model calls of a run that concern them, in a thread. model: the run's, if not its agents'."""
+    """State edits in the model calls of a run that concern them, in a thread.
+
+    model: the run's, if not its agents'.
+    """
 
     async def state(call: CallModelData[Any]) -> ModelInputData:
         given, of_agent = call.model_data, getattr(call.agent.model, "model", call.agent.model)

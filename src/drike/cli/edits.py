@@ -15,18 +15,23 @@ import typer
 
 from drike.cli.console import note, say, say_lines
 from drike.cli.options import FILE, ModelOptions, as_flags, command
-from drike.edits import record as records
+from drike.edits.conflicts import conflict_keys
 from drike.edits.edit import Edit, EditCase
 from drike.edits.record import EditRecord, EditVersion, MissingStoreError, Status, StoreError
+from drike.edits.record_checks import checked
+from drike.edits.record_json import to_json
 from drike.errors import UsageError
 from drike.live.alike import watch_meaning
 from drike.models import ApiOptions, LanguageModel
-from drike.stores import moves, portable
+from drike.stores import moves
 from drike.stores.edit_store import EditStore, required_approvals, versions_of
+from drike.stores.export import lines_of, restore, whole_store
 from drike.stores.finding import Search, find
+from drike.stores.folder import sync_folder
+from drike.stores.imports import Imported, ReadRow, import_edits
 from drike.stores.opening import open_store
-from drike.stores.portable import Imported, ReadRow, edits_of, import_edits, scan, write_refused
 from drike.stores.snapshots import snapshot
+from drike.stores.tables import edits_of, scan, write_refused
 from drike.support.files import write_text
 from drike.support.table import counted
 from drike.text.words import mentions
@@ -157,7 +162,7 @@ def add(
         )
     edit = parse_fact(fact, ())  # before the store is opened, which makes its file
     given = {**more.values(), "status": Status(status), "author": author(), "reason": reason}
-    record = records.checked(EditRecord(subject, edit.query, edit.target_new, **given))
+    record = checked(EditRecord(subject, edit.query, edit.target_new, **given))
     questions: Sequence[str] = common_questions()
     if log is not None:
         from drike.gateway.logs import read_questions
@@ -233,9 +238,7 @@ def reworded(
     from drike.cli.running import metered
     from drike.gates.confirmation import proposals
 
-    taken = frozenset[str]().union(
-        *(records.conflict_keys(edit.record) for edit in in_force(store))
-    )
+    taken = frozenset[str]().union(*(conflict_keys(edit.record) for edit in in_force(store)))
     with metered(writer):
         for edit, of_edit in zip(
             edits, proposals(writer, [edit.record for edit in edits], count, taken), strict=True
@@ -303,11 +306,11 @@ def import_(
     from drike.gates.edit_names import ambiguous_names
     from drike.research.datasets.published_edits import PublishedForms
 
-    whole = portable.whole_store(source)
+    whole = whole_store(source)
     if whole and not dry_run:
         with store_at(store, create=True) as opened:
             if snapshot(opened).revision == 0 and not required_approvals(opened):
-                portable.restore(opened, whole)
+                restore(opened, whole)
                 return say(
                     f"{opened.name} is now what the store in {source} was: {counted(whole.changes, 'change')}"
                 )
@@ -375,8 +378,8 @@ def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
         raise UsageError(f"{out} does not end in .jsonl: give the file of JSON lines such a name")
     with store_at(store) as opened:
         current = snapshot(opened)
-        edits = (records.to_json(version.record) for version in reversed(find(current, Search())))
-        lines = list(portable.lines_of(opened) if everything else edits)
+        edits = (to_json(version.record) for version in reversed(find(current, Search())))
+        lines = list(lines_of(opened) if everything else edits)
     write_text(out, "".join(f"{line}\n" for line in lines))
     edits_and_changes = (
         f"{counted(len(current.edits), 'edit')} and {counted(current.revision, 'change')}"
@@ -390,7 +393,7 @@ def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
 def sync(folder: Path, *, retire_missing: bool = False, store: str = FILE) -> None:
     """Keep one JSON file for each edit in FOLDER, and take over what changed there; fails if both sides changed."""
     with store_at(store, create=True, watched=True) as opened:
-        synced = portable.sync(opened, folder, author=author(), retire_missing=retire_missing)
+        synced = sync_folder(opened, folder, author=author(), retire_missing=retire_missing)
     print_changes(synced.changes)
     say_lines(f"Left alone: {as_flags(name)}" for name in synced.left)
     written, taken = counted(len(synced.written), "file"), counted(len(synced.changes), "change")

@@ -35,6 +35,8 @@ from drike.research.evaluation.judge import RULES, Judge, Rule, RuleName
 from drike.research.evaluation.metrics import Outcome
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.research.report import tables
+from drike.research.report.gate_tables import deployed_tables
+from drike.research.report.training_tables import by_epoch
 from drike.research.runs import evaluating, training
 from drike.research.runs.run import EVALUATIONS, PhaseStarted, Prepared, Setup, read_usage
 from drike.research.training.algorithm1 import Episode
@@ -194,7 +196,7 @@ def watch_training(
 
 def _epoch_so_far(episodes: Sequence[Episode], *, finished: bool) -> str:
     """The figures of the running epoch; those of a finished one are also printed as a line."""
-    [epoch] = tables.by_epoch(episodes)
+    [epoch] = by_epoch(episodes)
     sigma = as_text(epoch.threshold)
     esr, k, calls = f"{epoch.esr:.3f}", f"{epoch.mean_k:.2f}", f"{epoch.calls:,}"
     tokens = "n/a" if epoch.prompt_tokens is None else f"{epoch.prompt_tokens:,}"
@@ -421,7 +423,7 @@ def watch_deployed(
     assert isinstance(deployed, evaluating.DeployedEvaluation)  # noqa: S101 - its last event
     size, cases = f"{deployment.size:,} edits in force", f"{len(paper.cases)} test edits"
     title = f"{size}, {cases}, model {model.info.name}, gate {deployment.name}"
-    shown = tables.deployed_tables(
+    shown = deployed_tables(
         paper.outcomes, deployed.outcomes, deployed.decisions, title, paper.rule.caption
     )
     write_text(

@@ -21,7 +21,7 @@ from drike.research.datasets.dataset import keys_of
 from drike.research.editors.in_context import TokenLimit
 from drike.research.editors.pool import Pool
 from drike.research.evaluation.evaluate import CaseAnswers
-from drike.research.report.groups import trained_run
+from drike.research.report.reported_runs import trained_run
 from drike.research.runs import run as files
 from drike.research.runs.evaluating import CaseEvaluated
 from drike.research.runs.run import PhaseStarted, Run, Settings, Setup, TrainedRun

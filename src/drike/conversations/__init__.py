@@ -1,1 +1,1 @@
-"""Edits in conversations: requests are read by `turns`, followed (`following`), and written around (`rendering`)."""
+"""Edits in conversations: read by `turns`, decided on by `following`, written by `rendering`."""

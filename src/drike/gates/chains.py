@@ -1,7 +1,8 @@
 """Chains of edits: the new object of one is the subject of the next, and a question asks for both relations.
 
-"What is the capital of the country of its author?" names neither the author nor the country. No model is asked: a part
-of the question is evidence for the next edit if it says what that one asks for rather than what those before it do.
+"What is the capital of the country of its author?" names neither the author nor the country. No
+model is asked: a part of the question is evidence for the next edit if it says what that one asks
+for rather than what those before it do.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,21 +15,23 @@ from math import inf
 from drike.edits.record import EditVersion
 from drike.encoders.base import FloatArray
 from drike.gates.decision import MOST_MATCHED, Candidate, Decision
-from drike.gates.index import EditIndex, ParsedQuery
+from drike.gates.index import EditIndex
+from drike.gates.parsed_query import ParsedQuery
 from drike.gates.relations import asked_parts
 from drike.text.words import masked
 
 LEAST = 0.15  # evidence at which an edit joins, measured by benchmarks/chains.py
-_BY_WORDS = (
-    0.5  # share of what an edit's words add to those of the edits before it that a question says
-)
+
+# Share of what an edit's words add to those of the edits before it, from which on a question asks
+# for the edit by its words.
+_BY_WORDS = 0.5
 _MOST_EMBEDDED = 3  # parts of a question
 _MOST_LINKS = 64  # edits that are visited
 
 
 @dataclass(frozen=True)
 class Link:
-    """An edit, those that lead to it from one that the question names, and how clearly the question asks for it."""
+    """An edit, those that lead to it from one that the question names, and how clearly it is asked for."""
 
     edit: EditVersion
     before: tuple[EditVersion, ...]
@@ -37,7 +40,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a question asks for, whatever its subjects are, but for what the known edits that it concerns ask for."""
+    """What a question asks for besides its subjects and what the known edits that it concerns ask for."""
 
     parsed: ParsedQuery
     known: Sequence[EditVersion]
@@ -46,86 +49,123 @@ class Evidence:
     def evidence(self, before: Sequence[EditVersion], rivals: Sequence[EditVersion]) -> list[float]:
         """How clearly the question asks for each of several edits of a subject, besides the edits before them.
 
-        This is 1 if its words say so, and say no rival more; else the most by which the cosine of a part and the edit
-        is above those of the part and the edits before, less 1 where a rival is nearer to the part.
+        This is 1 if its words say so, and say no rival more. Else it is the most by which the cosine
+        of a part and the edit is above those of the part and the edits before, less 1 where a rival
+        is nearer to the part.
         """
-        said = frozenset[str]().union(*(stems for _, stems in self._parts))
-        known = frozenset[str]().union(*map(_wanted, before))
-        shares = [
-            len(stems & said) / max(1, len(stems))
-            for stems in (_wanted(edit) - known for edit in rivals)
-        ]
-        enough = max(_BY_WORDS, *shares, 0.0)
-        evidence = [1.0 if share >= enough else -1.0 for share in shares]
+        evidence = self._by_words(before, rivals)
         if -1.0 not in evidence or self.index.encoder is None:
             return evidence
-        for vector in self._vectors:
-            rest = max(
-                self.index.masked.closest([edit.id for edit in before], vector).values(),
-                default=0.0,
-            )
-            near = [*self.index.masked.closest([edit.id for edit in rivals], vector).values()]
-            evidence = [
-                max(e, c - rest - (c < max(near))) for e, c in zip(evidence, near, strict=True)
-            ]
+
+        ids_before = [edit.id for edit in before]
+        rival_ids = [edit.id for edit in rivals]
+        for part_vector in self._part_vectors:
+            cosines_before = self.index.masked.closest(ids_before, part_vector)
+            cosine_before = max(cosines_before.values(), default=0.0)
+            cosines = list(self.index.masked.closest(rival_ids, part_vector).values())
+            nearest = max(cosines)
+            for place, cosine in enumerate(cosines):
+                by_part = cosine - cosine_before - (cosine < nearest)
+                evidence[place] = max(evidence[place], by_part)
         return evidence
+
+    def _by_words(
+        self, before: Sequence[EditVersion], rivals: Sequence[EditVersion]
+    ) -> list[float]:
+        """1 for the edits for which the question asks by its words, -1 for the others."""
+        stems_of_question = _union(stems for _, stems in self._parts)
+        stems_before = _union(map(_asked_stems, before))
+        shares = []
+        for rival in rivals:
+            added = _asked_stems(rival) - stems_before
+            shares.append(len(added & stems_of_question) / max(1, len(added)))
+        enough = max(_BY_WORDS, *shares, 0.0)
+        return [1.0 if share >= enough else -1.0 for share in shares]
 
     @cached_property
     def _parts(self) -> list[tuple[str, frozenset[str]]]:
-        spans = {(mention.begin, mention.end) for mention in self.parsed.mentions}
-        return asked_parts("\n".join(text for _, text in self.parsed.excerpts(spans)))
+        names = {(mention.begin, mention.end) for mention in self.parsed.mentions}
+        excerpts = self.parsed.excerpts(names)
+        return asked_parts("\n".join(excerpt.text for excerpt in excerpts))
 
     @cached_property
-    def _vectors(self) -> Iterable[FloatArray]:
-        """Of the last parts that the known edits do not explain: a chain is followed from the end of a question."""
-        known = frozenset[str]().union(*map(_wanted, self.known))
-        parts = [part for part, stems in self._parts if not stems & known]
+    def _part_vectors(self) -> Iterable[FloatArray]:
+        """Of the last parts that the known edits do not explain, as a chain is followed from a question's end."""
+        stems_known = _union(map(_asked_stems, self.known))
+        parts = [part for part, stems in self._parts if not stems & stems_known]
         return self.index.embed(parts[-_MOST_EMBEDDED:], masked=True) if parts else ()
 
 
-def joined(decision: Decision, index: EditIndex, least: float = LEAST) -> Decision:
+def joined(
+    decision: Decision,
+    index: EditIndex,
+    least: float = LEAST,
+    *,
+    parsed: ParsedQuery | None = None,
+) -> Decision:
     """The decision with the edits that continue a chain from an applied one, behind those that match by themselves.
 
-    least: their evidence. Shadow edits neither lead to others nor join. To be called again once a model has answered.
+    least: their evidence. parsed: the query, if it has been read already. Shadow edits neither lead
+    to others nor join. To be called again once a model has answered.
     """
-    starts, room = decision.applied, MOST_MATCHED - len(decision.applied)
+    starts = decision.applied
+    room = MOST_MATCHED - len(starts)
     if room <= 0 or not any(map(index.followers, starts)):
         return decision
-    asked = Evidence(ParsedQuery.of(decision.query, index), starts, index)
-    known = {candidate.edit.id: candidate for candidate in decision.candidates}
-    matching = [known[edit.id] for edit in decision.matched]
-    links = walk(asked, [Link(edit, (), inf) for edit in starts], least)
-    for link in islice((link for link in links if link.before), room):
-        follows = link.before[-1].id
-        features = {"evidence": link.evidence}
-        known[link.edit.id] = Candidate(
-            link.edit, known[follows].probability, None, features, follows=follows
+
+    if parsed is None:
+        parsed = ParsedQuery.of(decision.query, index)
+    links = walk(Evidence(parsed, starts, index), [Link(edit, (), inf) for edit in starts], least)
+    following = islice((link for link in links if link.before), room)
+
+    candidates = {candidate.edit.id: candidate for candidate in decision.candidates}
+    matching = [candidates[edit.id] for edit in decision.matched]
+    for link in following:
+        leading_id = link.before[-1].id
+        candidate = Candidate(
+            link.edit,
+            candidates[leading_id].probability,
+            features={"evidence": link.evidence},
+            follows=leading_id,
         )
-        matching.append(known[link.edit.id])
-    return Decision.of(decision.query, list(known.values()), matching, decision.reason)
+        candidates[link.edit.id] = candidate
+        matching.append(candidate)
+    return Decision.of(decision.query, list(candidates.values()), matching, decision.reason)
 
 
-def walk(asked: Evidence, starts: Sequence[Link], least: float) -> Iterator[Link]:
-    """The starts and what follows from them, the clearest first, each behind what leads to it. least: evidence."""
-    waiting: list[tuple[float, int, Link]] = []
-    seen, more = set(asked.parsed.negatives), list(starts)
+def walk(evidence: Evidence, starts: Sequence[Link], least: float) -> Iterator[Link]:
+    """The starts and what follows from them, the clearest first, each behind what leads to it.
+
+    least: evidence. An edit of which the question is a negative exemplar is left out.
+    """
+    waiting: list[tuple[float, int, Link]] = []  # a heap: the clearest first, then the earliest
+    seen = set(evidence.parsed.negatives)
+    found = list(starts)
     for _ in range(_MOST_LINKS):
-        for link in more:
+        for link in found:
             if link.evidence >= least and link.edit.id not in seen:
                 seen.add(link.edit.id)
                 heappush(waiting, (-link.evidence, len(seen), link))
         if not waiting:
             return
+
         link = heappop(waiting)[2]
         yield link
-        before, rivals = (*link.before, link.edit), asked.index.followers(link.edit)
-        more = [
-            Link(edit, before, found)
-            for edit, found in zip(rivals, asked.evidence(before, rivals), strict=True)
+        before = (*link.before, link.edit)
+        followers = evidence.index.followers(link.edit)
+        found = [
+            Link(edit, before, evidence_for)
+            for edit, evidence_for in zip(
+                followers, evidence.evidence(before, followers), strict=True
+            )
         ]
 
 
-def _wanted(edit: EditVersion) -> frozenset[str]:
-    return frozenset[str]().union(
-        *(stems for _, stems in asked_parts(masked(edit.record.query, edit.record.names)))
-    )
+def _asked_stems(edit: EditVersion) -> frozenset[str]:
+    """The stems of the words by which an edit says what it asks about its subject."""
+    parts = asked_parts(masked(edit.record.query, edit.record.names))
+    return _union(stems for _, stems in parts)
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*sets)

@@ -6,7 +6,8 @@ from importlib import resources
 from typing import NamedTuple
 
 from drike.edits.record import EditVersion
-from drike.gates.names import NameIndex
+from drike.gates.name_index import NameIndex
+from drike.gates.names import edits_named, find_names
 from drike.text.name_forms import forms_of
 from drike.text.short_forms import short_forms
 from drike.text.words import Words
@@ -33,10 +34,10 @@ def name_report(edit: EditVersion, stored: Iterable[EditVersion]) -> NameReport:
         for version in stored
         if any(word in name.casefold() for name in version.record.names for word in last_words)
     }
-    index = NameIndex().changed({}, {**others, edit.id: edit.record.names})
+    index = NameIndex().replace(gone={}, new={**others, edit.id: edit.record.names})
     ambiguous = {}
     for form in (*edit.record.names, *short):
-        mentions = index.find(Words.of(form))
+        mentions = find_names(Words.of(form), index)
         if any(mention.ambiguous and edit.id in mention.edits for mention in mentions):
             ids = {id for mention in mentions for id in mention.edits} - {edit.id}
             ambiguous[form] = tuple(
@@ -53,8 +54,8 @@ def ambiguous_names(edits: Iterable[EditVersion]) -> list[str]:
 
 def naming(edit: EditVersion, questions: Iterable[str]) -> list[str]:
     """The questions that name the subject of an edit or an alias, as gates find them."""
-    index = NameIndex().changed({}, {edit.id: edit.record.names})
-    return [question for question in questions if index.ids(Words.of(question))]
+    index = NameIndex().replace(gone={}, new={edit.id: edit.record.names})
+    return [question for question in questions if edits_named(Words.of(question), index)]
 
 
 @cache

@@ -9,7 +9,7 @@ from math import exp
 
 from drike.edits.record import EditRecord
 from drike.encoders.base import content
-from drike.gates.names import Mention
+from drike.gates.name_index import Mention
 from drike.text.glossary import glossed, own_name
 from drike.text.short_forms import lists, sections
 from drike.text.words import Words, masked, mentions, words

@@ -17,7 +17,8 @@ from functools import partial
 
 from starlette.datastructures import Headers
 
-from drike.conversations.following import Followed, Memory
+from drike.conversations.following import Followed
+from drike.conversations.memory import Memory
 from drike.conversations.rendering import Placement, Restating, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError
 from drike.edits.record import EditVersion

@@ -1,1 +1,1 @@
-"""A store's edits as they are now: the gate and the index over them, contradictions, and drafts from reports."""
+"""A store's edits as they are now: gate and index, contradictions, drafts from reports."""

@@ -1,4 +1,4 @@
-"""Edits in requests without a gateway: `Corrections`, for programs that send the requests themselves."""
+"""`Corrections`: edits in requests without a gateway, for programs that send them themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drike.conversations.following import Follower, Memory
+from drike.conversations.following import Follower
+from drike.conversations.memory import Memory
 from drike.conversations.rendering import AsBlock
 from drike.conversations.turns import Api, JsonPath, UnreadError, read
 from drike.edits.record import EditVersion
@@ -34,7 +35,7 @@ class Corrected:
 
 
 class Corrections:
-    """The edits of a store, to be put into requests as `drike serve` does before an upstream, always the latest.
+    """The latest edits of a store, put into requests as `drike serve` does it.
 
     store: a file or address, or an open store. gate: None for the one calibrated for the store,
     else the default one, or `Named` where no encoder is installed. tenant: whose edits of the
@@ -120,7 +121,7 @@ class Corrections:
 
 
 def _plain(value: Any) -> Any:
-    """A JSON value of dicts and lists, also of a client's objects, such as an answer put into `messages`."""
+    """A JSON value of dicts and lists, without a client's objects, such as earlier answers."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

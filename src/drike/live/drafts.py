@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import regex
 
 from drike.answers.matching import normalise
-from drike.edits.record import EditRecord, EditVersion, RecordError, Status, checked
+from drike.edits.record import EditRecord, EditVersion, RecordError, Status
+from drike.edits.record_checks import checked
 from drike.errors import DrikeError
 from drike.gates.index import EditIndex
 from drike.live.report_texts import EDGES, objects_of, statement_of, subject_of
@@ -37,7 +38,10 @@ class ReportGroup:
 
 
 def grouped(reports: Sequence[Report], index: EditIndex) -> list[ReportGroup]:
-    """Reports in groups, in their order, by the nearest edit and by their words. index: of the edits in use."""
+    """Reports in groups, in their order, by the nearest edit and by their words.
+
+    index: of the edits in use.
+    """
     edits = nearest([report.question for report in reports], index)
     groups: list[_OpenGroup] = []
     for report, edit in zip(reports, edits, strict=True):
@@ -67,7 +71,7 @@ class _OpenGroup:
 
 
 def nearest(questions: Sequence[str], index: EditIndex) -> list[EditVersion | None]:
-    """The edit that each question may be about: one whose subject it names, else of the nearest text."""
+    """The edit that each question may be about: one it names, else that of the nearest text."""
     edits = [_named_edit(question, index) for question in questions]
     unnamed = [place for place, edit in enumerate(edits) if edit is None]
     if unnamed and index.encoder is not None and index.edits:
@@ -79,7 +83,7 @@ def nearest(questions: Sequence[str], index: EditIndex) -> list[EditVersion | No
 
 
 def _named_edit(question: str, index: EditIndex) -> EditVersion | None:
-    """Of the edits whose subject a question names, the one whose query shares the most words with it."""
+    """Of the edits that a question names, the one whose query shares the most words with it."""
     question_words = set(words(question))
     named = [index.edits[edit_id] for edit_id in sorted(index.named(question))]
     return max(
@@ -97,7 +101,10 @@ def draft(
     author: str | None = None,
     model: LanguageModel | None = None,
 ) -> Sequence[EditVersion]:
-    """Draft an edit from open reports of the same, and close them. Raises DraftError, StoreError, ModelError."""
+    """Draft an edit from open reports of the same, and close them.
+
+    Raises DraftError, StoreError, ModelError.
+    """
     if not numbers:
         raise DraftError("no report is named: give the number of one")
     inbox = Inbox(store.database)
@@ -123,7 +130,7 @@ def draft(
 
 
 def fields_by(model: LanguageModel, report: Report) -> dict[str, str]:
-    """The subject, query, new and old object that a model finds in a report; none that it made up."""
+    """The subject, query, new and old object that a model finds in a report, none made up."""
     [completion] = model.generate([_request_for_fields(report)], _TOKENS, None)
     written = _last_json_object(completion.text)
     found = {name: value.strip(EDGES) for name, value in written.items() if isinstance(value, str)}
@@ -176,7 +183,7 @@ def _last_json_object(text: str) -> dict[str, object]:
 
 
 def drafted(report: Report, edit: EditVersion | None, fields: Mapping[str, str]) -> EditRecord:
-    """The draft of an edit from a report, by rules except for the fields that `fields_by` has found.
+    """The draft of an edit from a report, by rules except for the fields of `fields_by`.
 
     edit: one in use that the report may be about, whose subject and aliases are taken over. Raises
     DraftError.

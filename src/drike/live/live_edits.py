@@ -1,4 +1,4 @@
-"""`LiveEdits`: the edits of a store as they are now, with the gate that decides on them and its index.
+"""`LiveEdits`: the edits of a store as they are now, with their gate and its index.
 
 The gateway, `Corrections`, an edited model and the replay of a log all read a store through this
 one view.
@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from drike.edits.record import EditVersion, Status, stamp
+from drike.edits.record import EditVersion, Status
+from drike.edits.times import stamp
 from drike.encoders.base import TextEncoder
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
@@ -82,7 +83,7 @@ class StoreView:
 
 @dataclass(frozen=True, eq=False)
 class LiveState:
-    """A gate with the edits that it decides on, replaced as a whole, so that nobody sees half of a change.
+    """A gate with the edits that it decides on, replaced as a whole: nobody sees half a change.
 
     gate_number: the gate's in the store, 0 for a gate that is not the store's, None where the store
     has another history than when the gate was read.
@@ -95,7 +96,9 @@ class LiveState:
 
 
 class LiveEdits:
-    """A store's edits in force, its gate and their index, each as it is at the last refresh. Threads may share it.
+    """A store's edits in force, its gate and their index, each as it is at the last refresh.
+
+    Threads may share it.
 
     gate: None for the store's own, whichever was calibrated last, or the default one.
     encoder_of_gate: opens a gate's encoder. shadow: read shadow edits, too. prepare: called with
@@ -128,11 +131,14 @@ class LiveEdits:
 
     @property
     def gate_is_stale(self) -> bool:
-        """Whether the store has another history than when its gate was read, so that the gate must be read anew."""
+        """Whether the store has another history than when its gate was read."""
         return self.state.gate_number is None
 
     def refresh(self) -> LiveState:
-        """Read what has changed in the store, but not its gate. Raises StoreError, and leaves all as it was."""
+        """Read what has changed in the store, but not its gate.
+
+        Raises StoreError, and leaves all as it was.
+        """
         with self._replacing:
             before = self.state
             view = before.view.at(self._clock(), self.store, before.encoder, shadow=self._shadow)
@@ -181,5 +187,5 @@ class LiveEdits:
 
 
 def _encoded(edits: EditIndex, encoder: TextEncoder | None, known: EditIndex) -> EditIndex:
-    """The index of the same edits with vectors of an encoder, those of `known` where it has the same one."""
+    """The index of the same edits for an encoder. known: an index that may have its vectors."""
     return EditIndex.of(edits.edits.values(), encoder, known)

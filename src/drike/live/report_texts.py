@@ -1,4 +1,4 @@
-"""What the texts of a report of a wrong answer say, by rules: what was asked, about what, and what is right.
+"""What a report of a wrong answer says, by rules: what was asked, about what, what is right.
 
 `drafts` makes edits of it. A report holds what people type: "no, it's Oslo, not Lima".
 """
@@ -76,7 +76,7 @@ class Objects:
 
 
 def statement_of(question: str) -> str:
-    """A question as a statement without its end: "The capital of Peru is"; in a rare form, as it is."""
+    """A question as a statement without its end, "The capital of Peru is"; else as it is."""
     plain = _SHORT_IS.sub(r"\1 is", _without_courtesies(question))
     for form, statement in _STATEMENTS:
         match = form.fullmatch(plain)
@@ -106,7 +106,7 @@ def subject_of(question: str) -> str:
 
 
 def objects_of(correction: str, answer: str, query: str) -> Objects:
-    """The object that a correction gives, and the one that it, or else the wrong answer, gives as wrong."""
+    """The object that a correction gives, and the wrong one, of it or of the wrong answer."""
     right = _INTRODUCTION.sub("", correction.strip(), count=1).strip()
     wrong = answer
     either = _NOT_OLD_BUT_NEW.match(right)
@@ -131,7 +131,7 @@ def _without_courtesies(question: str) -> str:
 
 
 def _object(text: str, query: str) -> str:
-    """What a short answer, or the first sentence of a longer one, gives as the object; "" for none."""
+    """The object that a short answer, or the first sentence of a longer one, gives, or ""."""
     sentence = _END_OF_SENTENCE.split(text.strip(), maxsplit=1)[0].strip(EDGES)
     verb = _VERB_BEFORE_OBJECT.search(sentence)
     if sentence.casefold().startswith(query.casefold()):

@@ -10,7 +10,8 @@ from functools import cache
 from drike.answers.matching import normalise
 from drike.answers.statements import Stated
 from drike.edits.record import EditRecord, EditVersion, Status, StoreError
-from drike.gates.index import EditIndex, ParsedQuery
+from drike.gates.index import EditIndex
+from drike.gates.parsed_query import ParsedQuery
 from drike.gateway.options import Mode
 from drike.gateway.proving.chats import ChatAnswer, Client, EditCall
 from drike.models.served import estimated_tokens

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drike.errors import ModelError, reason, require_unicode
@@ -96,13 +95,23 @@ def encode_requests(
     """
     rendered = [_rendered(tokenizer, request, template) for request in requests]
     texts = [request.prompt + request.continuation for request in rendered]
-    ids, offsets = encode(tokenizer, texts, template, offsets=tokenizer.is_fast)
+    all_ids, all_offsets = encode(tokenizer, texts, template, offsets=tokenizer.is_fast)
+    starts: list[int | None]
     if tokenizer.is_fast:
-        starts = map(partial(_start_by_offsets, tokenizer), rendered, ids, offsets)
+        starts = [
+            _start_by_offsets(tokenizer, request, ids, offsets)
+            for request, ids, offsets in zip(rendered, all_ids, all_offsets, strict=True)
+        ]
     else:
-        before, _ = encode(tokenizer, [request.prompt for request in rendered], template)
-        starts = map(lambda own, whole: len(own) if whole[: len(own)] == own else None, before, ids)
-    return list(map(_checked, rendered, ids, starts))
+        prompts = [request.prompt for request in rendered]
+        prompt_ids, _ = encode(tokenizer, prompts, template)
+        starts = [
+            _start_by_prompt(before, ids) for before, ids in zip(prompt_ids, all_ids, strict=True)
+        ]
+    return [
+        _checked(request, ids, start)
+        for request, ids, start in zip(rendered, all_ids, starts, strict=True)
+    ]
 
 
 def encode(
@@ -115,14 +124,24 @@ def encode(
     if not texts:
         return [], []
     require_unicode(texts)
-    plain = template == "plain"
-    options = {"return_attention_mask": False, "return_offsets_mapping": offsets, "verbose": False}
-    batch = tokenizer(texts, add_special_tokens=plain, **options)
-    closing = {*tokenizer.all_special_ids} - {tokenizer.bos_token_id} if plain else set()
+    is_plain = template == "plain"
+    batch = tokenizer(
+        texts,
+        add_special_tokens=is_plain,
+        return_attention_mask=False,
+        return_offsets_mapping=offsets,
+        verbose=False,
+    )
+    closing_ids: set[int] = set()  # some tokenizers end a text with special tokens
+    if is_plain:
+        closing_ids = set(tokenizer.all_special_ids) - {tokenizer.bos_token_id}
+    all_ids = []
     for ids in batch["input_ids"]:
-        while ids and ids[-1] in closing:  # some tokenizers end a text with special tokens
-            ids.pop()
-    return list(map(tuple, batch["input_ids"])), batch.get("offset_mapping", [])
+        end = len(ids)
+        while end and ids[end - 1] in closing_ids:
+            end -= 1
+        all_ids.append(tuple(ids[:end]))
+    return all_ids, batch.get("offset_mapping", [])
 
 
 def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
@@ -142,37 +161,56 @@ def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
 
 
 def _rendered(tokenizer: Tokenizer, request: Request, template: Template) -> Request:
+    """The request as the model reads it, in its chat template if need be. Raises ModelError."""
     if not request.continuation.strip():
         raise ModelError(
             f"the continuation {request.continuation!r} is empty: give the words to be scored"
         )
-    own = len(request.prompt) - request.own
-    asked = request.prompt[:own]
-    prompt = (
-        render(tokenizer, (*request.earlier, asked) if request.earlier else asked, template)
-        + request.prompt[own:]
-    )
-    starts_reply = (
-        template == "chat" and prompt[-1:].isspace()
-    )  # where its leading space has its place already
-    return Request(prompt, request.continuation.lstrip() if starts_reply else request.continuation)
+    users_end = len(request.prompt) - request.own
+    user_text = request.prompt[:users_end]
+    turns = (*request.earlier, user_text) if request.earlier else user_text
+    prompt = render(tokenizer, turns, template) + request.prompt[users_end:]
+    continuation = request.continuation
+    if template == "chat" and prompt[-1:].isspace():
+        # It begins the reply, before which its leading space has its place already.
+        continuation = continuation.lstrip()
+    return Request(prompt, continuation)
 
 
 def _start_by_offsets(
     tokenizer: Tokenizer, request: Request, ids: Tokens, offsets: Offsets
 ) -> int | None:
     """Where the continuation's tokens start; None if its first one begins in the prompt."""
-    start, boundary = len(ids), len(request.prompt)
+    boundary = len(request.prompt)
+    start = len(ids)
     while start and offsets[start - 1][1] > boundary:
         start -= 1
+    if start < len(ids) and offsets[start][0] < boundary:
+        return None
     # Byte-level tokenizers leave white space out of a token's offsets, so a merged space shows only
     # in its text.
-    indented = _indent(decode(tokenizer, ids[start:])) > _indent(request.continuation)
-    return None if indented or (start < len(ids) and offsets[start][0] < boundary) else start
+    if _indent(decode(tokenizer, ids[start:])) > _indent(request.continuation):
+        return None
+    return start
+
+
+def _start_by_prompt(prompt_ids: Tokens, ids: Tokens) -> int | None:
+    """Where the continuation's tokens start.
+
+    None if the tokens do not begin with the prompt's own.
+    """
+    if ids[: len(prompt_ids)] != prompt_ids:
+        return None
+    return len(prompt_ids)
 
 
 def _checked(request: Request, ids: Tokens, start: int | None) -> Encoded:
-    prompt, continuation = request.prompt, request.continuation
+    """The encoded request.
+
+    Raises ModelError if its continuation has no tokens of its own, or no prompt.
+    """
+    prompt = request.prompt
+    continuation = request.continuation
     if start is None:
         ends = f"merges with the end of its prompt {prompt[-24:]!r} into one token"
         remedy = "end the prompt without white space and start the continuation with its space"
@@ -181,7 +219,8 @@ def _checked(request: Request, ids: Tokens, start: int | None) -> Encoded:
         raise ModelError(f"the tokenizer makes no token of the continuation {continuation!r}")
     if start == 0:
         raise ModelError(
-            f"the continuation {continuation!r} follows an empty prompt {prompt!r}: nothing predicts it"
+            f"the continuation {continuation!r} follows an empty prompt {prompt!r}: nothing"
+            " predicts it"
         )
     return Encoded(ids, start)
 

@@ -8,7 +8,7 @@ from drike.support.rows import Row
 
 
 class PublishedForms:
-    """Reads the edit of a row in any published form, for `drike.stores.portable.edits_of`."""
+    """Reads the edit of a row in any published form, for `drike.stores.tables.edits_of`."""
 
     def has(self, row: Row) -> bool:
         """Whether the row is of a published form."""

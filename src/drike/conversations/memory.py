@@ -1,0 +1,147 @@
+"""What is kept of the turns of conversations: with what a turn is read, and what was decided on it.
+
+`Memory` saves time only: every turn is decided on alike, whether it is remembered or not. `Earlier`
+holds what cannot be computed again: turns that an upstream keeps, so that a request does not repeat
+them.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from drike.conversations.rendering import Around
+from drike.conversations.turns import Turn
+from drike.edits.record import EditVersion
+from drike.gates.decision import Decision
+from drike.gates.index import EditIndex
+
+_MOST_TURNS = 20_000  # that are remembered
+_MOST_CHARACTERS = 16 << 20  # of their texts
+_MOST_CONVERSATIONS = 10_000  # of those that upstreams keep
+_LONGEST_ID = 1_000  # characters of an upstream's id
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a turn is read with.
+
+    topic: the last turn of the user that stood alone, and those after it. edits: of the last
+    question. stated: of all questions, the last ones. of_system: ids of edits that the system's
+    text names. of_topic: of those whose subjects the turn that stood alone names.
+    """
+
+    topic: tuple[str, ...] = ()
+    edits: tuple[EditVersion, ...] = ()
+    stated: tuple[EditVersion, ...] = ()
+    of_system: tuple[int, ...] = ()
+    of_topic: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class TurnFacts:
+    """What is written around the texts of a turn.
+
+    standing: what the next turn is read with. around: by the place of the text in the turn.
+    contradicted: ids of edits whose old object a tool or document states.
+    """
+
+    standing: Standing
+    around: tuple[tuple[int, Around], ...] = ()
+    edits: tuple[EditVersion, ...] = ()
+    decision: Decision | None = None
+    contradicted: tuple[int, ...] = ()
+
+
+class Memory:
+    """What followed from turns, under one state of the edits and one way to decide on them.
+
+    Threads may share it. The keys are `digest`s of all turns up to each.
+    """
+
+    def __init__(self) -> None:
+        self._facts_by_digest = OrderedDict[bytes, TurnFacts]()  # the last used at the end
+        self._characters = 0
+        self._lock = threading.Lock()
+
+    def get(self, digest: bytes) -> TurnFacts | None:
+        """What followed, if it is remembered."""
+        with self._lock:
+            if digest in self._facts_by_digest:
+                self._facts_by_digest.move_to_end(digest)
+            return self._facts_by_digest.get(digest)
+
+    def put(self, digest: bytes, facts: TurnFacts) -> None:
+        """Remember what followed, and forget what has not been used for the longest time."""
+        with self._lock:
+            if digest not in self._facts_by_digest:
+                self._facts_by_digest[digest] = facts
+                self._characters += _characters(facts)
+            while self._is_full():
+                _, forgotten = self._facts_by_digest.popitem(last=False)
+                self._characters -= _characters(forgotten)
+
+    def _is_full(self) -> bool:
+        return len(self._facts_by_digest) > _MOST_TURNS or self._characters > _MOST_CHARACTERS
+
+
+def _characters(facts: TurnFacts) -> int:
+    """About how many characters a turn takes in memory, except for what it shares with others."""
+    last_of_topic = sum(map(len, facts.standing.topic[-1:]))
+    query = len(facts.decision.query) if facts.decision else 0
+    written = sum(len(around.before) + len(around.behind) for _, around in facts.around)
+    return last_of_topic + query + written
+
+
+def digest(before: bytes, turn: Turn) -> bytes:
+    """A hash of all turns up to this one. before: that of the turns before."""
+    parts = [before, turn.speaker.encode()]
+    for _, text in turn.texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        parts.append(b"%d %b" % (len(encoded), encoded))
+    return hashlib.blake2b(b"".join(parts), digest_size=20).digest()
+
+
+@dataclass(frozen=True)
+class _KeptConversation:
+    at: datetime
+    edit_ids: tuple[int, ...]  # of its last question
+
+
+class Earlier:
+    """What was decided on turns that an upstream keeps under an id, for a day.
+
+    Threads may share it.
+    """
+
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._conversations = OrderedDict[str, _KeptConversation]()
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def keep(self, *upstream_ids: str, standing: Standing) -> None:
+        """Keep what a further turn is read with, under each of some ids."""
+        edit_ids = tuple(edit.id for edit in standing.edits)
+        with self._lock:
+            for upstream_id in upstream_ids:
+                self._conversations.pop(upstream_id, None)
+                if edit_ids and len(upstream_id) <= _LONGEST_ID:
+                    self._conversations[upstream_id] = _KeptConversation(self._clock(), edit_ids)
+            while len(self._conversations) > _MOST_CONVERSATIONS:
+                self._conversations.popitem(last=False)
+
+    def standing(self, upstream_id: str | None, index: EditIndex) -> Standing | None:
+        """What a turn that follows those of an id is read with; None if they are unknown."""
+        if not upstream_id:
+            return None
+        with self._lock:
+            conversation = self._conversations.get(upstream_id)
+        if conversation is None or self._clock() - conversation.at > _DAY:
+            return None
+        edits = tuple(
+            index.edits[edit_id] for edit_id in conversation.edit_ids if edit_id in index.edits
+        )
+        return Standing(edits=edits, stated=edits)

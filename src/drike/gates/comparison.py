@@ -1,0 +1,257 @@
+"""What a query has in common with the edits whose subject, or whose new object, it names: their features."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+from math import log
+
+from drike.edits.record import EditVersion
+from drike.encoders.base import FloatArray
+from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
+from drike.gates.index import EditIndex
+from drike.gates.name_index import Mention
+from drike.gates.parsed_query import ParsedQuery
+from drike.gates.relations import (
+    about_another,
+    asks_value,
+    object_features,
+    relation_features,
+    share_said,
+)
+from drike.gates.wordings import Agreement
+from drike.text.glossary import own_name
+from drike.text.short_forms import NameMatch
+from drike.text.surroundings import QUESTION_WORDS, continued
+
+Features = Mapping[str, float]
+
+# The feature of a question about another time, person or case, which does not concern the edit.
+ANOTHER = "another"
+
+# Of the probability that a question and an edit ask for the same, whose logarithm is a feature.
+_LEAST_SAME = 0.01
+# Edits of one subject, those whose wordings are nearest: of thousands, all would take seconds.
+_MOST_COMPARED = 64
+_BEFORE_NAMES = frozenset(("of", "in", "for", "at", "by", "from", "with"))
+
+# That of a question for the value that the name of a subject says.
+_FULL_AGREEMENT = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An edit, the name by which the query names its subject, if it does, and the features of both."""
+
+    edit: EditVersion
+    name: str | None
+    features: Features
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A query read as one about names that it mentions.
+
+    parsed: the query, with mentions of these names. subjects: None where they are names of subjects;
+    where they are objects, the mentions of subjects in the same query.
+    """
+
+    parsed: ParsedQuery
+    subjects: Sequence[Mention] | None = None
+    _name_features: dict[int, dict[str, float]] = field(
+        default_factory=dict, init=False, repr=False
+    )  # by edit
+
+    def groups(self, index: EditIndex) -> Iterator[_Group]:
+        """The edits of each subject with what to compare, but for subjects that the query is surely not about."""
+        ids_by_names: dict[frozenset[Span], list[int]] = defaultdict(list)
+        for edit_id, mentions in self.parsed.by_edit.items():
+            names = frozenset((mention.begin, mention.end) for mention in mentions)
+            ids_by_names[names].append(edit_id)
+
+        for names, edit_ids in ids_by_names.items():
+            excerpts = self.parsed.excerpts(names)
+            if any(
+                not self._is_about_another(index.edits[edit_id], excerpt.text)
+                for edit_id in edit_ids
+                for excerpt in excerpts
+            ):
+                yield _Group(self, tuple(edit_ids), excerpts)
+
+    def compared(
+        self, edit: EditVersion, masked_query: str, nearest: _NearestPart, agreement: Agreement
+    ) -> Comparison:
+        """An edit with its features by the part of the query that is nearest to it.
+
+        masked_query: the edit's, with "it" for the subject.
+        """
+        part = nearest.text
+        mentions = self.parsed.by_edit[edit.id]
+        if asks_value(part, edit.record):
+            agreement = _FULL_AGREEMENT
+            share = 1.0
+        else:
+            share = share_said(part, edit.record)
+
+        features = {
+            "masked": agreement.near,
+            "margin": nearest.margin,
+            "same": log(_LEAST_SAME + agreement.same),
+            "relation": agreement.relation,
+            "other": agreement.other,
+            "known": agreement.known,
+            "said": share,
+            ANOTHER: float(self._is_about_another(edit, part)),
+            **relation_features(part, masked_query),
+            **self._features_of_name(edit.id),
+        }
+        if self.subjects is not None:
+            features |= object_features(part, mentions, self.subjects)
+        return Comparison(edit, mentions[0].name, features)
+
+    def _is_about_another(self, edit: EditVersion, part: str) -> bool:
+        """Whether a part of the query is surely about a longer name, or another time, person or case."""
+        mentions = self.parsed.by_edit[edit.id]
+        if all(map(self._seems_common_word, mentions)) and (
+            own_name(part) or mentions[0].name in QUESTION_WORDS
+        ):
+            return True
+        of_name = self._features_of_name(edit.id)
+        if of_name["inside"] and of_name["continued"]:
+            return True
+        return about_another(part, edit.record, reverse=self.subjects is not None)
+
+    def _seems_common_word(self, mention: Mention) -> bool:
+        """Whether the mention of a name that is also a common word seems to be that word, as in "Tell us"."""
+        if mention.cased or not mention.ambiguous:
+            return False
+        word_before = self.parsed.words.folded(mention.begin - 1, mention.begin)
+        word_behind = self.parsed.words.folded(mention.end, mention.end + 1)
+        if word_before:
+            seems_name = word_before[0] in _BEFORE_NAMES
+        else:
+            seems_name = mention.name not in QUESTION_WORDS
+        return not seems_name and word_behind != ["s"]
+
+    def _features_of_name(self, edit_id: int) -> dict[str, float]:
+        """How doubtful it is that the query names the edit's subject: what holds of all mentions."""
+        if edit_id not in self._name_features:
+            mentions = self.parsed.by_edit[edit_id]
+            self._name_features[edit_id] = _name_features(self.parsed, mentions)
+        return self._name_features[edit_id]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Edits of one subject, and what of a query is compared with them."""
+
+    reading: Reading
+    edit_ids: tuple[int, ...]
+    excerpts: tuple[Excerpt, ...]
+
+
+@dataclass(frozen=True)
+class _NearestPart:
+    """The part of a query that is nearest to an edit.
+
+    cosine: its largest with a text of the edit. margin: that to the other edits of the subject, 0 for
+    the nearest edit, else negative.
+    """
+
+    text: str
+    cosine: float
+    margin: float
+
+
+@dataclass(frozen=True)
+class _Match:
+    """An edit to be compared with a query, read in some way, by its nearest part."""
+
+    reading: Reading
+    edit_id: int
+    nearest: _NearestPart
+
+
+def compared(readings: Sequence[Reading], index: EditIndex) -> list[Comparison]:
+    """The edits whose subject, or whose object, is named, with features for `Calibrated.named`.
+
+    Texts of all readings are embedded at once, as far as they are `affordable`.
+    """
+    groups = (group for reading in readings for group in reading.groups(index))
+    comparable = affordable(
+        (group, [excerpt.text for excerpt in group.excerpts]) for group in groups
+    )
+    if not comparable.sources:
+        return []
+
+    vectors = index.embed(comparable.texts, masked=True)
+    place_of = {text: place for place, text in enumerate(comparable.texts)}
+
+    matches: list[_Match] = []
+    for group in _merged(comparable):
+        part_vectors = {excerpt.text: vectors[place_of[excerpt.text]] for excerpt in group.excerpts}
+        nearest_parts = _nearest_parts(index, group.edit_ids, part_vectors)
+        nearest_ids = nlargest(
+            _MOST_COMPARED, nearest_parts, key=lambda i: (nearest_parts[i].margin, -i)
+        )
+        matches += [_Match(group.reading, i, nearest_parts[i]) for i in nearest_ids]
+
+    agreements = index.agreements([match.edit_id for match in matches], vectors)
+    return [
+        match.reading.compared(
+            index.edits[match.edit_id],
+            index.masked.texts[match.edit_id][0],
+            match.nearest,
+            agreements[match.edit_id][place_of[match.nearest.text]],
+        )
+        for match in matches
+    ]
+
+
+def _merged(comparable: Affordable[_Group]) -> list[_Group]:
+    """The groups with those of the same reading as one that have the same excerpts, and so the same subject."""
+    ids_by_excerpts: dict[tuple[Reading, tuple[Excerpt, ...]], list[int]] = defaultdict(list)
+    for group in comparable.sources:
+        ids_by_excerpts[group.reading, group.excerpts] += group.edit_ids
+    return [
+        _Group(reading, tuple(edit_ids), excerpts)
+        for (reading, excerpts), edit_ids in ids_by_excerpts.items()
+    ]
+
+
+def _nearest_parts(
+    index: EditIndex, edit_ids: Sequence[int], part_vectors: Mapping[str, FloatArray]
+) -> dict[int, _NearestPart]:
+    """For each edit of a subject the part of a query with the largest sum of cosine and margin.
+
+    Shadow edits do not count for the margin of an active one.
+    """
+    active_ids = {edit_id for edit_id in edit_ids if index.is_active(edit_id)}
+    nearest_parts: dict[int, _NearestPart] = {}
+    for text, vector in part_vectors.items():
+        cosines = index.masked.closest(edit_ids, vector)
+        largest = max(cosines.values())
+        largest_active = max((cosines[edit_id] for edit_id in active_ids), default=0.0)
+        for edit_id in edit_ids:
+            cosine = cosines[edit_id]
+            margin = cosine - (largest_active if edit_id in active_ids else largest)
+            before = nearest_parts.get(edit_id)
+            if before is None or cosine + margin > before.cosine + before.margin:
+                nearest_parts[edit_id] = _NearestPart(text, cosine, margin)
+    return nearest_parts
+
+
+def _name_features(parsed: ParsedQuery, mentions: Sequence[Mention]) -> dict[str, float]:
+    kinds = {mention.kind for mention in mentions}
+    goes_on = all(continued(parsed.words, mention.begin, mention.end) for mention in mentions)
+    return {
+        "continued": float(goes_on),
+        "inside": float(all(mention.inside for mention in mentions)),
+        "ambiguous": float(all(mention.ambiguous for mention in mentions)),
+        "uncased": float(not any(mention.cased for mention in mentions)),
+        "typo": float(kinds == {NameMatch.TYPO}),
+        "partial": float(kinds <= {NameMatch.PARTIAL, NameMatch.LAST}),
+        "last": float(kinds == {NameMatch.LAST}),
+    }

@@ -1,0 +1,170 @@
+"""Names in a text with a typing error in one of their words, or with an s at their end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+import numpy as np
+
+from drike.gates.fingerprint_set import Flags
+from drike.gates.name_index import Mention, NameIndex
+from drike.gates.name_spans import MOST_MENTIONS
+from drike.gates.spelled_names import outer_names
+from drike.text.name_forms import LONG_WORD, LONGEST_WORD, WORD, key_of
+from drike.text.short_forms import NameMatch, lists
+from drike.text.typos import one_typo, shortened, sound
+from drike.text.words import MAX_NAME_PARTS, Places, Words
+
+# Unknown words at the beginning of a text and at its end that are checked for typos.
+_CHECKED = 64
+_WHOLE_NAMES = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL)
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """A word of a text, and what it may be in its right spelling."""
+
+    place: int
+    typed: str
+    right: str
+
+
+@dataclass(frozen=True)
+class _GuessedName:
+    """A name, by its fingerprint, that the words begin..end of a text are if a guess is right."""
+
+    guess: _Guess
+    begin: int
+    end: int
+    name: int
+
+
+def misspelt_names(words: Words, is_free: Flags, index: NameIndex) -> list[Mention]:
+    """The names that hold a free word in its right spelling. is_free: which words are in no other name."""
+    guesses = _guesses(words, is_free, index)
+    if not guesses:
+        return []
+    guessed_names = _guessed_names(words, guesses, index)
+    if len(guessed_names) > MOST_MENTIONS:
+        half = MOST_MENTIONS // 2
+        guessed_names = guessed_names[:half] + guessed_names[-half:]
+
+    right_words = {guess.place: guess.right for guess in guesses}
+    mentions: dict[tuple[int, int, tuple[int, ...]], Mention] = {}
+    for found in guessed_names:
+        guess = found.guess
+        is_genitive = guess.typed == f"{guess.right}s" and guess.place == found.end - 1
+        if not is_genitive and _is_another_word(words, found):
+            continue
+
+        corrected = {**right_words, guess.place: guess.right}
+        typed = enumerate(words.folded(found.begin, found.end), found.begin)
+        name = " ".join(corrected.get(place, word) for place, word in typed)
+        kind = NameMatch.SHORT if is_genitive else NameMatch.TYPO
+        for mention in index.mentions(words, found.name, found.begin, found.end, _WHOLE_NAMES):
+            mentions[found.begin, found.end, mention.edits] = replace(mention, name=name, kind=kind)
+    return list(mentions.values())
+
+
+def _guesses(words: Words, is_free: Flags, index: NameIndex) -> list[_Guess]:
+    """The right spellings of unknown words: those with an s first, then those with a typing error."""
+    places = _unknown_words(words, is_free, index)
+    guesses = _guesses_without_s(words, places, index)
+    guessed_places = {guess.place for guess in guesses}
+    for place in places.tolist():
+        if place in guessed_places:
+            continue
+        [typed] = words.folded(place, place + 1)
+        similar = {right for key in shortened(typed) for right in index.misspelt.get(key, ())}
+        guesses += [
+            _Guess(place, typed, right)
+            for right in sorted(similar)
+            if one_typo(typed, right) or sound(typed) == sound(right)
+        ]
+    return guesses
+
+
+def _unknown_words(words: Words, is_free: Flags, index: NameIndex) -> Places:
+    """The places of free words that no name has, of the length of words that are checked."""
+    places = np.flatnonzero(is_free)
+    sizes = words.ends[places] - words.begins[places]
+    places = places[(sizes >= LONG_WORD - 1) & (sizes <= LONGEST_WORD)]
+    known, _ = index.known.find(words.keys[places], WORD)
+    places = np.delete(places, known)
+    if len(places) > 2 * _CHECKED:
+        places = np.append(places[:_CHECKED], places[-_CHECKED:])
+    return places
+
+
+def _guesses_without_s(words: Words, places: Places, index: NameIndex) -> list[_Guess]:
+    """Words that are known but for their last letter, an s."""
+    guesses = []
+    for place in places.tolist():
+        [typed] = words.folded(place, place + 1)
+        if typed.endswith("s"):
+            guesses.append(_Guess(place, typed, typed[:-1]))
+
+    keys = np.array([key_of(guess.right) for guess in guesses], np.uint64)
+    known, _ = index.known.find(keys, WORD)
+    return [guesses[i] for i in known]
+
+
+def _guessed_names(words: Words, guesses: Sequence[_Guess], index: NameIndex) -> list[_GuessedName]:
+    """The names, none inside another, that hold a word if a guess is right.
+
+    Where there is one guess for a word, it is taken to be right for all the others.
+    """
+    guesses_at = Counter(guess.place for guess in guesses)
+    keys = words.keys.copy()
+    for guess in guesses:
+        if guesses_at[guess.place] == 1:
+            keys[guess.place] = key_of(guess.right)
+    starts = np.flatnonzero(index.known.may_have(keys))
+
+    longest = partial(index.longest, words, keys)
+    longest_of_single_guesses = cache(longest)  # as these keys stay, and many names are near
+    guessed_names = []
+    for guess in guesses:
+        is_single = guesses_at[guess.place] == 1
+        key_before = keys[guess.place]
+        keys[guess.place] = key_of(guess.right)
+
+        nearby = slice(*np.searchsorted(starts, (guess.place - MAX_NAME_PARTS, guess.place)))
+        spans = outer_names(
+            longest_of_single_guesses if is_single else longest,
+            [*starts[nearby].tolist(), guess.place],
+        )
+        guessed_names += [
+            _GuessedName(guess, begin, end, name)
+            for begin, end, name in spans
+            if begin <= guess.place < end
+        ]
+        keys[guess.place] = key_before
+    return guessed_names
+
+
+def _is_another_word(words: Words, found: _GuessedName) -> bool:
+    """Whether a word is no typing error of a name of one word.
+
+    It is none if it differs from the name in its end only, or is short and no mere slip.
+    """
+    if found.end - found.begin > 1:
+        return False
+    typed = found.guess.typed
+    right = found.guess.right
+
+    shared_size = min(len(typed), len(right))
+    if len(typed) == len(right):
+        shared_size -= 1
+    if typed[:shared_size] == right[:shared_size]:
+        return True
+
+    is_common = typed in lists("common words")
+    if len(right) > LONG_WORD or (sound(typed) == right and not is_common):
+        return False
+    slipped = len(typed) < len(right) or sorted(typed) == sorted(right)
+    is_capital = words.text[words.begins[found.begin]].isupper()
+    return not slipped or is_common or not is_capital

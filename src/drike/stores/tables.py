@@ -1,0 +1,231 @@
+"""Edits in tables: files of rows that people write, in many encodings, and with many columns."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from drike.edits.edit import Edit
+from drike.edits.record import LISTS, REQUIRED, EditRecord, RecordError
+from drike.edits.record_checks import checked
+from drike.edits.record_json import record_of
+from drike.errors import DataError
+from drike.stores.columns import COLUMNS, SEPARATOR, columns_by_name, name_of, similar_name
+from drike.stores.imports import Imported, PlacedRecord, ReadRow
+from drike.support.files import write_text
+from drike.support.records import encodable
+from drike.support.rows import Row, rows_in, shown
+
+# Fields of a record, by the names of their columns.
+_FIELDS = {"prompt": "query", "paraphrase": "paraphrases"}
+_NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id", "move")
+_REASON = "refused because"  # a column of refused rows, which is not read again
+
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_ZEROS = 0.25  # share of zero bytes at every other place that tells UTF-16 without a mark
+
+
+class ScannedTable(NamedTuple):
+    """The rows of a file, or why one cannot be read, and the file's encoding."""
+
+    rows: Sequence[Row | DataError]
+    encoding: str
+
+
+class PublishedEdits(Protocol):
+    """Reads edits from files in forms that others publish, such as those of benchmarks."""
+
+    def has(self, row: Row) -> bool:
+        """Whether the row is of such a form."""
+
+    def edit(self, row: Row) -> Edit:
+        """The edit of such a row. Raises DataError for a missing or unusable field."""
+
+
+def scan(path: Path) -> ScannedTable:
+    """Read the rows of a file in any common encoding. Raises DataError, OSError."""
+    text, encoding = decoded(path.read_bytes())
+    # Unknown columns become metadata, whatever they are called: two of a name are no fault.
+    rows = rows_in(text, str(path), may_repeat=lambda column: not name_of(column))
+    return ScannedTable(rows, encoding)
+
+
+def edits_of(
+    rows: Sequence[Row | DataError],
+    columns: Mapping[str, str] | None = None,
+    published: PublishedEdits | None = None,
+) -> list[ReadRow]:
+    """The record of each row, with its place, or why the row is refused.
+
+    columns: what columns are called here, by their names in the file. published: reads rows of
+    published forms; by default all rows have the columns of own facts. Raises DataError where the
+    columns fit no row at all.
+    """
+    reader = _RowReader(columns or {}, published)
+    first = next((row for row in rows if isinstance(row, Row)), None)
+    if first is not None:
+        reader.check_columns(first)
+    return [str(row) if isinstance(row, DataError) else reader.read(row) for row in rows]
+
+
+@dataclass(frozen=True)
+class _RowReader:
+    """Reads the rows of one file; parameters as of `edits_of`."""
+
+    columns: Mapping[str, str]
+    published: PublishedEdits | None
+
+    def check_columns(self, first: Row) -> None:
+        """Raise DataError for columns with which no row can be read."""
+        unknown = self.columns.keys() - first.values.keys()
+        if unknown:
+            existing = ", ".join(map(shown, first.values))
+            raise DataError(f"{first.file} has no column {min(unknown)!r}; it has {existing}")
+
+        names = [self.columns.get(column, column) for column in first.values]
+        repeated = {name for name in names if names.count(name) > 1}
+        if repeated:
+            remedy = "rename one, or leave it out"
+            raise DataError(f"{first.file} has two columns for {min(repeated)!r}: {remedy}")
+
+        row = self._renamed(first)
+        if self._is_published(row):
+            return
+        fields = {_FIELDS.get(name, name) for name in columns_by_name(row)}
+        lacking = [name for name in REQUIRED if name not in fields]
+        if lacking:
+            raise DataError(f"{row.place} has no field {lacking[0]!r}; {COLUMNS}")
+
+    def read(self, row: Row) -> ReadRow:
+        """The record of a row, or why the row is refused."""
+        row = self._renamed(row)
+        try:
+            return PlacedRecord(row.place, checked(self._record(row)))
+        except DataError as problem:  # which names the place
+            return str(problem)
+        except (RecordError, ValueError) as problem:
+            return f"{row.place}: {problem}"
+
+    def _record(self, row: Row) -> EditRecord:
+        if self.published is None or not self.published.has(row):
+            return _record_of_own(row)
+        edit = self.published.edit(row)  # paraphrases and neighbours are left for tests
+        return EditRecord(
+            edit.subject or "",
+            edit.query,
+            edit.target_new,
+            edit.target_true or None,
+            edit.relation,
+            source=row.place,
+        )
+
+    def _is_published(self, row: Row) -> bool:
+        return self.published is not None and self.published.has(row)
+
+    def _renamed(self, row: Row) -> Row:
+        """The row with the names that its columns have here, and unknown columns as metadata."""
+        values = {
+            self.columns.get(column, column): value
+            for column, value in row.values.items()
+            if column != _REASON
+        }
+        renamed = replace(row, values=values)
+        names = {name_of(column) for column in values}
+        if self._is_published(renamed) or not {"prompt", "target_new", "subject"} <= names:
+            return renamed
+
+        # A column like a known one is misspelt rather than metadata, and refused later on.
+        unknown = {
+            column for column in values if name_of(column) is None and similar_name(column) is None
+        }
+        metadata: dict[Any, Any] = {
+            column: str(value)
+            for column, value in values.items()
+            if column in unknown and value not in (None, "")
+        }
+        known = {column: value for column, value in values.items() if column not in unknown}
+        if isinstance(known.get("metadata"), dict):
+            metadata |= known["metadata"]
+        if metadata:
+            known["metadata"] = metadata
+        return replace(row, values=known)
+
+
+def _record_of_own(row: Row) -> EditRecord:
+    """The record of a row with the columns of own facts. Raises DataError, ValueError."""
+    values: dict[str, Any] = {}
+    for name, columns in columns_by_name(row).items():
+        cells = [row.values[column] for column in columns]
+        cells = [cell for cell in cells if cell is not None and str(cell).strip()]
+        if not cells or name in _NOT_STORED:
+            continue
+        field = _FIELDS.get(name, name)
+        if field in LISTS:
+            values[field] = [text for cell in cells for text in _texts_in(cell)]
+        else:
+            values[field] = cells[0]
+
+    # In CSV every value is a text.
+    for name in ("priority", "review_days"):
+        if str(values.get(name, "")).isdecimal():
+            values[name] = int(values[name])
+    enforce = str(values.get("enforce", "")).casefold()
+    if enforce in ("true", "false"):
+        values["enforce"] = enforce == "true"
+    return record_of(values)
+
+
+def _texts_in(cell: object) -> list[Any]:
+    """The texts of a cell, which may be a list in JSON, and divided by a sign in CSV."""
+    if isinstance(cell, str):
+        return list(cell.split(SEPARATOR))
+    return cell if isinstance(cell, list) else [cell]
+
+
+def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Imported) -> None:
+    """Write refused rows as CSV as they were, each with the reason, to be corrected and imported.
+
+    rows: all rows of the file, which were imported.
+    """
+    cells_of_rows = [_cells(row) if isinstance(row, Row) else {} for row in rows]
+    columns = dict.fromkeys(column for cells in cells_of_rows for column in cells)
+    columns.pop(_REASON, None)
+
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, [*columns, _REASON], extrasaction="ignore")
+    writer.writeheader()
+    for place, reason in zip(imported.places, imported.refused, strict=True):
+        if isinstance(rows[place], Row):  # of another nothing could be read
+            writer.writerow(cells_of_rows[place] | {_REASON: reason})
+    write_text(path, encodable(text.getvalue()))
+
+
+def _cells(row: Row) -> dict[str, object]:
+    """A row as CSV has it: several texts in one cell, and metadata in columns of its own."""
+    values = dict(row.values)
+    metadata = values.get("metadata")
+    if isinstance(metadata, dict):
+        del values["metadata"]
+        values |= metadata
+    return {
+        column: SEPARATOR.join(map(str, value)) if isinstance(value, list) else value
+        for column, value in values.items()
+    }
+
+
+def decoded(content: bytes) -> tuple[str, str]:
+    """The text of a file, and its encoding: by its mark, else the first in which it can be read."""
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            return content.decode(encoding, "replace"), encoding
+    # In UTF-16, every other byte of a text in Latin letters is zero.
+    for encoding, high_bytes in (("utf-16-le", content[1::2]), ("utf-16-be", content[::2])):
+        if high_bytes.count(0) > _ZEROS * len(high_bytes):
+            return content.decode(encoding, "replace"), encoding
+    for encoding in ("utf-8", "cp1252"):
+        with suppress(UnicodeDecodeError):
+            return content.decode(encoding), encoding
+    return content.decode("latin-1"), "latin-1"
