@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from drike.gates.calibrated import Features, LogisticHead
+from drike.gates.calibrated import LogisticHead
+from drike.gates.comparison import Features
 from drike.gates.decision import EQUAL, Candidate
 from drike.research.editors.query_policy import QueryPolicy, Shown
 
