@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from drike.edits.record import EditRecord, Move, conflict_keys
+from drike.edits.conflicts import conflict_keys
+from drike.edits.record import EditRecord, Move
 from drike.gates.confirmation import Proposal, proposals
 from drike.prompts import REWRITE, chat_messages
 from drike.stores import moves

@@ -15,9 +15,11 @@ import typer
 
 from drike.cli.console import note, say, say_lines
 from drike.cli.options import FILE, ModelOptions, as_flags, command
-from drike.edits import record as records
+from drike.edits.conflicts import conflict_keys
 from drike.edits.edit import Edit, EditCase
 from drike.edits.record import EditRecord, EditVersion, MissingStoreError, Status, StoreError
+from drike.edits.record_checks import checked
+from drike.edits.record_json import to_json
 from drike.errors import UsageError
 from drike.live.alike import watch_meaning
 from drike.models import ApiOptions, LanguageModel
@@ -160,7 +162,7 @@ def add(
         )
     edit = parse_fact(fact, ())  # before the store is opened, which makes its file
     given = {**more.values(), "status": Status(status), "author": author(), "reason": reason}
-    record = records.checked(EditRecord(subject, edit.query, edit.target_new, **given))
+    record = checked(EditRecord(subject, edit.query, edit.target_new, **given))
     questions: Sequence[str] = common_questions()
     if log is not None:
         from drike.gateway.logs import read_questions
@@ -236,9 +238,7 @@ def reworded(
     from drike.cli.running import metered
     from drike.gates.confirmation import proposals
 
-    taken = frozenset[str]().union(
-        *(records.conflict_keys(edit.record) for edit in in_force(store))
-    )
+    taken = frozenset[str]().union(*(conflict_keys(edit.record) for edit in in_force(store)))
     with metered(writer):
         for edit, of_edit in zip(
             edits, proposals(writer, [edit.record for edit in edits], count, taken), strict=True
@@ -378,7 +378,7 @@ def export(out: Path, *, everything: bool = False, store: str = FILE) -> None:
         raise UsageError(f"{out} does not end in .jsonl: give the file of JSON lines such a name")
     with store_at(store) as opened:
         current = snapshot(opened)
-        edits = (records.to_json(version.record) for version in reversed(find(current, Search())))
+        edits = (to_json(version.record) for version in reversed(find(current, Search())))
         lines = list(lines_of(opened) if everything else edits)
     write_text(out, "".join(f"{line}\n" for line in lines))
     edits_and_changes = (

@@ -8,7 +8,9 @@ from typing import Literal
 from drike.cli.console import say, say_lines
 from drike.cli.edits import EditFields, author, parse_fact, print_changes, store_at
 from drike.cli.options import FILE, command
-from drike.edits.record import LISTS, Status, StoreError, moment, to_values
+from drike.edits.record import LISTS, Status, StoreError
+from drike.edits.record_json import to_values
+from drike.edits.times import moment
 from drike.errors import UsageError
 from drike.stores import moves
 from drike.stores.edit_store import (

@@ -11,7 +11,8 @@ from drike.cli.edits import in_force, store_at
 from drike.cli.options import FILE, ModelOptions, RunOptions, command
 from drike.cli.running import DEFAULTS, metered, open_model, open_setup, open_trained_run
 from drike.edits.edit import Aspect
-from drike.edits.record import StoreError, as_stored, stamp
+from drike.edits.record import StoreError, as_stored
+from drike.edits.times import stamp
 from drike.gateway.proving import tuning
 from drike.gateway.proving.tuning import Kind, TuningQuestion
 from drike.models.served import ApiOptions

@@ -24,7 +24,8 @@ from drike.cli.dry_run import bound, token_counter, usage_sentence
 from drike.cli.edits import in_force, store_at
 from drike.cli.options import FILE, VALUES_OF_MODEL, GateOptions, command
 from drike.conversations.turns import Api
-from drike.edits.record import EditVersion, Status, StoreError, stamp
+from drike.edits.record import EditVersion, Status, StoreError
+from drike.edits.times import stamp
 from drike.errors import DrikeError, UsageError
 from drike.gateway.options import GatewayOptions, Mode
 from drike.live.store_gate import needs_recalibration
