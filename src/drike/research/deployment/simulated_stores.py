@@ -4,8 +4,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from drike.edits.conflicts import conflict_keys
 from drike.edits.edit import STABLE, Aspect, Edit, EditCase, Probe
-from drike.edits.record import EditVersion, as_stored, conflict_keys
+from drike.edits.record import EditVersion, as_stored
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
 from drike.gates.index import EditIndex
