@@ -34,7 +34,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.edits.record import EditRecord, conflict_keys
+from drike.edits.conflicts import conflict_keys
+from drike.edits.record import EditRecord
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import salient, unit
 from drike.gates.calibrated import LogisticHead

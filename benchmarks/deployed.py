@@ -56,7 +56,8 @@ from drike.research.evaluation.metrics import (
     paired_differences,
     summary_of,
 )
-from drike.research.report.tables import INTERVALS, gate_table
+from drike.research.report.gate_tables import gate_table
+from drike.research.report.tables import INTERVALS
 from drike.support.table import as_markdown, as_text
 from lib import pages
 from lib.policies import trained_policy

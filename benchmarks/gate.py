@@ -31,8 +31,9 @@ from pathlib import Path
 import numpy as np
 
 from drike.answers.matching import normalise
+from drike.edits.conflicts import conflict_keys
 from drike.edits.edit import Aspect, EditCase
-from drike.edits.record import EditRecord, EditVersion, conflict_keys
+from drike.edits.record import EditRecord, EditVersion
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import BULK, salient
 from drike.gates.by_name import Named

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from drike.answers.matching import first_line
+from drike.edits.conflicts import conflict_keys
 from drike.edits.edit import STABLE, Aspect, Edit, EditCase, Probe
-from drike.edits.record import EditVersion, as_stored, conflict_keys
+from drike.edits.record import EditVersion, as_stored
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
 from drike.gates.by_name import EveryQuery
