@@ -41,7 +41,8 @@ from drike.research.editors.selectors import RankAndCut
 from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import Outcome, Summary, paired_difference, summarise
-from drike.research.report.tables import by_epoch, costs, distribution_of, epochs_table, table1
+from drike.research.report.tables import costs, distribution_of, table1
+from drike.research.report.training_tables import by_epoch, epochs_table
 from drike.research.training.algorithm1 import Episode, rewrite_reward, train
 from drike.support.table import Estimate, Table, as_markdown
 from lib import pages

@@ -29,7 +29,7 @@ from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.research.evaluation.judge import GENERATE, GREEDY, Rule
 from drike.research.evaluation.metrics import summarise
-from drike.research.report.groups import read_run
+from drike.research.report.reported_runs import read_run
 from drike.support.files import with_checksum
 from drike.tinyfacts import KINDS, TEMPLATES, facts
 from tests.fakes.commands import run

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 from drike.edits.edit import Aspect
 from drike.research.evaluation.metrics import Outcome
-from drike.research.report.groups import ReportedRun
+from drike.research.report.reported_runs import ReportedRun
 from drike.research.training.algorithm1 import EpisodeRecord
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- \"'`| %$&_{}\\ #~^ *a* [b](http://c) ]]> \u2028 \ud800"

@@ -10,7 +10,8 @@ import pytest
 from drike.edits.record import EditRecord
 from drike.encoders import HashingEncoder
 from drike.gates.index import EditIndex
-from drike.gates.inventory import Inventory, Worded, Wordings
+from drike.gates.inventory import Inventory
+from drike.gates.wordings import Worded, Wordings
 from tests.fakes.indexes import stored
 
 AXES = np.eye(4, dtype=np.float32)  # wordings of which none is near another
@@ -95,7 +96,7 @@ def test_answers_shared_by_many_wordings_are_counted_as_one_by_one() -> None:
         ("another", other),
         *texts.items(),
     ]:  # and once more, from memory
-        same = store._same(name, worded, np.zeros(2, np.float32))
+        same = store._same_w(name, worded, np.zeros(2, np.float32))
         total = max(1, worded.answers.total())
         shared = [
             sum(min(n / max(1, c.total()), worded.answers[a] / total) for a, n in c.items())

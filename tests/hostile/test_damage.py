@@ -22,8 +22,10 @@ from drike.prompts import PromptStyle
 from drike.research.datasets.dataset import SplitIds
 from drike.research.editors.budgets import Budget, Fraction, Threshold
 from drike.research.editors.retriever import Retriever
-from drike.research.report.groups import ReportedRun, grouped, read_run
-from drike.research.report.tables import by_epoch, costs, epochs_table, table1, work
+from drike.research.report.groups import grouped
+from drike.research.report.reported_runs import ReportedRun, read_run
+from drike.research.report.tables import costs, table1, work
+from drike.research.report.training_tables import by_epoch, epochs_table
 from drike.research.runs import checkpoint
 from drike.research.runs.checkpoint import Checkpoint
 from drike.research.runs.run import Run, read_lines, write_record

@@ -12,8 +12,9 @@ import pytest
 from drike.edits.edit import ASPECTS_OF_S, Aspect
 from drike.research.evaluation.metrics import Outcome
 from drike.research.report.document import Document, document
-from drike.research.report.groups import ReportedRun, grouped
+from drike.research.report.groups import grouped
 from drike.research.report.page import html
+from drike.research.report.reported_runs import ReportedRun
 from drike.research.runs.run import CasePrompts
 from tests.fakes.browsing import CHROMIUM, DRIVER, Browser, browser
 from tests.fakes.reports import run_of

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from drike.edits.edit import Aspect
-from drike.research.report.document import about, gaps, overall, verdict
-from drike.research.report.groups import Group, grouped, read_runs
-from drike.research.report.page import pareto
+from drike.research.report.groups import Group, grouped
+from drike.research.report.pareto_chart import pareto
+from drike.research.report.reported_runs import read_runs
+from drike.research.report.sentences import about, gaps, overall, verdict
 from tests.fakes.commands import run as cli
 from tests.fakes.reports import QUALITY, Page, run_of
 
@@ -116,7 +117,7 @@ def test_scores_without_measurements_are_named_and_the_next_metric_ranks_the_edi
         and " S " not in verdict(group)
     )
     drawn = pareto(group)
-    assert drawn is not None and drawn[1].startswith("ESR against prompt tokens")
+    assert drawn is not None and drawn.caption.startswith("ESR against prompt tokens")
     unjudged = {
         name: tuple(replace(o, correct=None) for o in of) for name, of in whole.outcomes.items()
     }

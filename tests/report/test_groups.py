@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from drike.cli.running import _CHANGEABLE
+from drike.cli.runs import CHANGEABLE
 from drike.errors import ReportError, RunError
 from drike.research.evaluation.metrics import summarise
-from drike.research.report.document import document, example, markdown, verdict
-from drike.research.report.groups import _IGNORED, grouped, read_folders, read_runs
+from drike.research.report.document import document, example, markdown
+from drike.research.report.groups import grouped, read_folders
+from drike.research.report.reported_runs import NOT_COMPARED, read_runs
+from drike.research.report.sentences import verdict
 from tests.fakes.commands import run as cli
 from tests.fakes.reports import run_of
 
@@ -49,7 +51,7 @@ def test_runs_that_differ_in_a_setting_share_a_table_only_if_it_is_named_in_acro
 
 
 def test_options_on_which_no_result_depends_do_not_keep_runs_apart() -> None:
-    assert _CHANGEABLE < _IGNORED
+    assert CHANGEABLE < NOT_COMPARED
 
 
 def test_seeds_with_different_numbers_of_demonstrations_are_not_pooled(tmp_path: Path) -> None:
@@ -132,8 +134,7 @@ def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path)
     [group] = grouped([run])
     shown = example(group, group.ranked[0].editor)
     assert shown is not None
-    outcome, before, after = shown
-    assert outcome.correct and after == outcome.target != before
+    assert shown.outcome.correct and shown.after == shown.outcome.target != shown.before
 
 
 def test_the_report_of_an_evaluation_includes_its_training_run(copy: Path, tmp_path: Path) -> None:

@@ -12,9 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drike.research.report.case_data import as_script, packed
 from drike.research.report.document import document
-from drike.research.report.groups import grouped, read_runs
-from drike.research.report.page import as_script, blocks, html, packed, pareto
+from drike.research.report.groups import grouped
+from drike.research.report.page import html
+from drike.research.report.page_tables import blocks
+from drike.research.report.pareto_chart import pareto
+from drike.research.report.reported_runs import read_runs
 from drike.support.table import Cell, Difference, Estimate, Number, Table
 from tests.fakes.reports import HOSTILE, Page, run_of
 
@@ -115,9 +119,9 @@ def test_the_chart_of_s_against_tokens_names_every_editor_and_its_names_do_not_o
         many,
     ):
         drawn = pareto(grouped([run_of(0, editors=editors)])[0])
-        assert drawn is not None and drawn[0].count('class="best"') == 2, "a circle and its name"
+        assert drawn is not None and drawn.svg.count('class="best"') == 2, "a circle and its name"
         named = re.findall(
-            r'<svg x="100%"[^>]*><text[^>]* y="([^"]+)"[^>]*>([^<]+)</text>', drawn[0]
+            r'<svg x="100%"[^>]*><text[^>]* y="([^"]+)"[^>]*>([^<]+)</text>', drawn.svg
         )
         lines = sorted(float(y) for y, _ in named)
         assert sorted(name for _, name in named) == sorted(editors) and all(
@@ -129,7 +133,7 @@ def test_the_chart_of_s_against_tokens_names_every_editor_and_its_names_do_not_o
         name: [replace(o, prompt_tokens=None) for o in of] for name, of in silent.outcomes.items()
     }
     drawn = pareto(replace(silent, runs=(replace(silent.runs[0], outcomes=outcomes),)))  # type: ignore[arg-type]
-    assert drawn is not None and drawn[1].startswith("S against retains per prompt")
+    assert drawn is not None and drawn.caption.startswith("S against retains per prompt")
     assert pareto(grouped([run_of(0, editors=["Unedited"])])[0]) is None
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.research.editors.budgets import Fraction, Threshold
-from drike.research.report.tables import by_epoch, epochs_table
+from drike.research.report.training_tables import by_epoch, epochs_table
 from drike.research.training.algorithm1 import Episode, EpisodeRecord
 from drike.support.records import read
 from drike.support.table import as_text

@@ -12,7 +12,6 @@ from drike.edits.record import EditVersion
 from drike.encoders.base import FloatArray
 from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
 from drike.gates.index import EditIndex
-from drike.gates.inventory import Agreement
 from drike.gates.name_index import Mention
 from drike.gates.parsed_query import ParsedQuery
 from drike.gates.relations import (
@@ -22,6 +21,7 @@ from drike.gates.relations import (
     relation_features,
     share_said,
 )
+from drike.gates.wordings import Agreement
 from drike.text.glossary import own_name
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import QUESTION_WORDS, continued

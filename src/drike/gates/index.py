@@ -14,16 +14,18 @@ import numpy as np
 from drike.edits.conditions import applies
 from drike.edits.record import EditVersion, Status
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit, word_weights
-from drike.gates.inventory import MOST, Agreement, Worded, Wordings, inventory
+from drike.gates.inventory import inventory
 from drike.gates.name_index import NameIndex
 from drike.gates.names import edits_named
 from drike.gates.overlay import InvertedIndex, OverlayDict
 from drike.gates.text_vectors import TextVectors
+from drike.gates.wordings import Agreement, Worded, Wordings
 from drike.text.glossary import glossed
 from drike.text.words import Words, masked_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
 
+_MOST_WORDINGS = 512  # that stand for a store: those that most of its edits have
 _MOST_AUDIENCES = 64  # indices that are kept, for requests to which different edits apply
 _TELLING = 0.25  # weight of a word from which on it tells texts apart
 # Share of a query's telling words, by weight, below which an edit is not compared with it.
@@ -188,7 +190,9 @@ class EditIndex:
 
         They say what the edits of a store are about, in its own words.
         """
-        most = nsmallest(MOST, self._active_edits.items(), key=lambda item: (-item[1], item[0]))
+        most = nsmallest(
+            _MOST_WORDINGS, self._active_edits.items(), key=lambda item: (-item[1], item[0])
+        )
         worded = {text: self._worded(text) for text, _ in most}
         return Wordings(worded, inventory(self.require_encoder()))
 

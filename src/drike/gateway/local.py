@@ -25,21 +25,38 @@ from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel
 from drike.support.records import encodable
 
 _MAX_WAITING = 64  # requests; more are refused
-_MAX_TOKENS, _REPLY_TOKENS = 4096, 256
-WriteReply = Callable[[list[dict[str, str]], int], Completion]
+_MAX_TOKENS = 4096  # that a request may ask for
+_REPLY_TOKENS = 256  # of a reply in a chat, where the request does not say
+
+Message = dict[str, str]  # with role and content
+Json = dict[str, object]
+WriteReply = Callable[[list[Message], int], Completion]
+
+
+@dataclass(frozen=True)
+class _LocalRequest:
+    """A request with messages of a chat, or else with a prompt. usage: whether a stream ends with it."""
+
+    messages: list[Message]
+    prompt: str
+    tokens: int | None
+    stop: list[str]
+    stream: bool
+    usage: bool
 
 
 class LocalUpstream(Upstream):
     """A model as an upstream. reply: answers messages with role and content; None where it only completes texts."""
 
     def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
-        self.name, self.chats = model.info.name, reply is not None
-        self._model, self._reply = model, reply
-        self._thread = ThreadPoolExecutor(
-            1, "drike-model"
-        )  # a model is not safe to share between threads
+        self.name = model.info.name
+        self.chats = reply is not None
+        self._model = model
+        self._reply = reply
+        # One thread, as a model is not safe to share between threads.
+        self._thread = ThreadPoolExecutor(1, "drike-model")
         self._waiting = 0
-        self._began = int(time.time())
+        self._created = int(time.time())
 
     async def close(self) -> None:
         """Drop requests that wait."""
@@ -51,70 +68,60 @@ class LocalUpstream(Upstream):
         yield await self._replied(call)
 
     async def _replied(self, call: UpstreamCall) -> Reply:
-        path = call.path.partition("?")[0]
-        if (call.method, path) == ("GET", "/models"):
-            entry = {
-                "id": self.name,
-                "object": "model",
-                "created": self._began,
-                "owned_by": "drike",
-            }
-            return _json_reply({"object": "list", "data": [entry]})
-        if call.method != "POST" or path not in (CHAT, COMPLETION):
-            return _json_reply(
-                f"{self.name} has no {call.method} /v1{path}: ask for completions or models", 404
+        endpoint = call.endpoint
+        if (call.method, endpoint) == ("GET", "/models"):
+            return _json_reply({"object": "list", "data": [self._described()]})
+        if call.method != "POST" or endpoint not in (CHAT, COMPLETION):
+            sentence = (
+                f"{self.name} has no {call.method} /v1{endpoint}: ask for completions or models"
             )
+            return _error_reply(sentence, 404)
         if self._waiting >= _MAX_WAITING:
             raise UpstreamError(
                 f"{self._waiting} requests wait for {self.name}: try again in a second", 429
             )
         try:
-            request = await in_daemon_thread(_read, path, call.body)
-        except ValueError as problem:
-            return _json_reply(str(problem), 400)
+            request = await in_daemon_thread(_read, endpoint, call.body)
+            completion = await self._completed(request)
+        except (ValueError, ModelError) as problem:
+            return _error_reply(str(problem), 400)
+        return _answer_reply(_Answer(request, completion, self.name))
+
+    def _described(self) -> Json:
+        """The model's entry in a list of models."""
+        return {
+            "id": self.name,
+            "object": "model",
+            "created": self._created,
+            "owned_by": "drike",
+        }
+
+    async def _completed(self, request: _LocalRequest) -> Completion:
+        """What the model writes, once it has answered those that wait. Raises ModelError."""
         self._waiting += 1
         try:
-            completion = await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._answer, request
-            )
-        except ModelError as problem:
-            return _json_reply(str(problem), 400)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._thread, self._write, request)
         finally:
             self._waiting -= 1
-        answers = _answers(request, completion, self.name)
-        if not request.stream:
-            return _json_reply(next(answers))
-        events = "".join(f"data: {text}\n\n" for text in (*map(json.dumps, answers), "[DONE]"))
-        return Reply(200, [(b"content-type", b"text/event-stream")], in_one(events.encode()))
 
-    def _answer(self, request: _LocalRequest) -> Completion:
+    def _write(self, request: _LocalRequest) -> Completion:
         if request.messages and self._reply:
             completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
         else:
-            prompt, stop = (
-                (request.messages[-1]["content"], "\n")
-                if request.messages
-                else (request.prompt, None)
-            )
-            [completion] = self._model.generate([prompt], request.tokens or ANSWER_TOKENS, stop)
+            prompt = request.messages[-1]["content"] if request.messages else request.prompt
+            stop = "\n" if request.messages else None
+            tokens = request.tokens or ANSWER_TOKENS
+            [completion] = self._model.generate([prompt], tokens, stop)
+
         text = completion.text.lstrip() if request.messages else completion.text
         ends = [text.find(stop) for stop in request.stop if stop in text]
-        return replace(completion, text=text[: min(ends, default=None)])
+        if ends:
+            text = text[: min(ends)]
+        return replace(completion, text=text)
 
 
-@dataclass(frozen=True)
-class _LocalRequest:
-    """A request with messages of a chat, or else with a prompt. usage: whether a stream ends with it."""
-
-    messages: list[dict[str, str]]
-    prompt: str
-    tokens: int | None
-    stop: list[str]
-    stream: bool
-    usage: bool
-
-
-def _read(path: str, body: bytes) -> _LocalRequest:
+def _read(endpoint: str, body: bytes) -> _LocalRequest:
     """Raises ValueError with the field."""
     values = parse(body)
     if values is None:
@@ -123,27 +130,40 @@ def _read(path: str, body: bytes) -> _LocalRequest:
     if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= _MAX_TOKENS):
         raise ValueError(f"max_tokens must be a number from 1 to {_MAX_TOKENS}")
     stop = values.get("stop") or []
-    stop = [stop] if isinstance(stop, str) else stop
+    if isinstance(stop, str):
+        stop = [stop]
     if not isinstance(stop, list) or not all(isinstance(text, str) and text for text in stop):
         raise ValueError("stop must be a text or a list of texts")
     if values.get("n") not in (None, 1):
         raise ValueError("n must be 1: this model answers greedily")
-    options, said, prompt = values.get("stream_options"), list[dict[str, str]](), None
-    if path == COMPLETION:
-        if (prompt := _texts(Api.COMPLETIONS, values)) is None:
+
+    messages: list[Message] = []
+    prompt = ""
+    if endpoint == COMPLETION:
+        texts = _texts(Api.COMPLETIONS, values)
+        if texts is None:
             raise ValueError("prompt must be one text")
+        prompt = texts
     else:
-        messages = values.get("messages")
-        if not isinstance(messages, list) or not messages:
-            raise ValueError("messages must be a list with at least one message")
-        for message in messages:
-            role = message.get("role") if isinstance(message, dict) else None
-            text = _texts(Api.CHAT, {"messages": [message]})
-            if not isinstance(role, str) or text is None:
-                raise ValueError("every message needs a role and a content of text")
-            said.append({"role": role, "content": text})
-    usage = isinstance(options, Mapping) and options.get("include_usage") is True
-    return _LocalRequest(said, prompt or "", tokens, stop, values.get("stream") is True, usage)
+        messages = _messages(values.get("messages"))
+
+    stream_options = values.get("stream_options")
+    usage = isinstance(stream_options, Mapping) and stream_options.get("include_usage") is True
+    return _LocalRequest(messages, prompt, tokens, stop, values.get("stream") is True, usage)
+
+
+def _messages(messages: object) -> list[Message]:
+    """The messages of a chat, each with one text. Raises ValueError."""
+    if not isinstance(messages, list) or not messages:
+        raise ValueError("messages must be a list with at least one message")
+    read_messages = []
+    for message in messages:
+        role = message.get("role") if isinstance(message, dict) else None
+        text = _texts(Api.CHAT, {"messages": [message]})
+        if not isinstance(role, str) or text is None:
+            raise ValueError("every message needs a role and a content of text")
+        read_messages.append({"role": role, "content": text})
+    return read_messages
 
 
 def _texts(api: Api, values: Mapping[str, Any]) -> str | None:
@@ -155,59 +175,90 @@ def _texts(api: Api, values: Mapping[str, Any]) -> str | None:
     return "\n".join(encodable(turn.said) for turn in turns) if turns else None
 
 
-def _answers(
-    request: _LocalRequest, completion: Completion, model: str
-) -> Iterator[dict[str, object]]:
-    """The answer or, of a stream, its chunks: the words with the space before each, then the end."""
-    chat, chunk = bool(request.messages), ".chunk" if request.stream else ""
-    id, kind = ("chatcmpl", f"chat.completion{chunk}") if chat else ("cmpl", "text_completion")
-    head = {
-        "id": f"{id}-{time.time_ns():x}",
-        "object": kind,
-        "created": int(time.time()),
-        "model": model,
-    }
-    limited = request.tokens and (completion.completion_tokens or 0) >= request.tokens
-    reason, read, written = (
-        "length" if limited else "stop",
-        completion.prompt_tokens,
-        completion.completion_tokens,
-    )
-    usage: object = None
-    if read is not None and written is not None:
-        usage = {
-            "prompt_tokens": read,
-            "completion_tokens": written,
-            "total_tokens": read + written,
-        }
+@dataclass(frozen=True)
+class _Answer:
+    """A completion as the answer to a request, in OpenAI's form."""
 
-    def answer(text: str | None, reason: str | None) -> dict[str, object]:
-        message = {} if text is None else {"role": "assistant", "content": text}
-        said: dict[str, object] = (
-            {"delta" if chunk else "message": message} if chat else {"text": text or ""}
-        )
+    request: _LocalRequest
+    completion: Completion
+    model: str
+
+    def whole(self) -> Json:
+        """The answer in one piece."""
+        head = self._head()
+        choice = self._choice("message", self.completion.text, self._finish_reason)
+        return {**head, "choices": [choice], "usage": self._usage}
+
+    def chunks(self) -> Iterator[Json]:
+        """The answer as a stream: the words with the space before each, then the end."""
+        head = self._head()
+        first, *others = self.completion.text.split(" ")
+        for word in (first, *(f" {word}" for word in others)):
+            yield {**head, "choices": [self._choice("delta", word, None)]}
+        yield {**head, "choices": [self._choice("delta", None, self._finish_reason)]}
+        if self.request.usage:
+            yield {**head, "choices": [], "usage": self._usage}
+
+    def _head(self) -> Json:
+        if self.request.messages:
+            prefix = "chatcmpl"
+            kind = "chat.completion.chunk" if self.request.stream else "chat.completion"
+        else:
+            prefix = "cmpl"
+            kind = "text_completion"
         return {
-            **head,
-            "choices": [{"index": 0, **said, "finish_reason": reason, "logprobs": None}],
+            "id": f"{prefix}-{time.time_ns():x}",
+            "object": kind,
+            "created": int(time.time()),
+            "model": self.model,
         }
 
-    if not chunk:
-        yield {**answer(completion.text, reason), "usage": usage}
-        return
-    first, *words = completion.text.split(" ")
-    yield from (answer(text, None) for text in (first, *(f" {word}" for word in words)))
-    yield answer(None, reason)
-    if request.usage:
-        yield {**head, "choices": [], "usage": usage}
+    def _choice(self, key: str, text: str | None, finish_reason: str | None) -> Json:
+        """A piece of the answer, under this key where it is one of a chat; None for its end."""
+        content: Json
+        if not self.request.messages:
+            content = {"text": text or ""}
+        elif text is None:
+            content = {key: {}}
+        else:
+            content = {key: {"role": "assistant", "content": text}}
+        return {"index": 0, **content, "finish_reason": finish_reason, "logprobs": None}
+
+    @property
+    def _finish_reason(self) -> str:
+        written = self.completion.completion_tokens or 0
+        is_cut = self.request.tokens is not None and written >= self.request.tokens
+        return "length" if is_cut else "stop"
+
+    @property
+    def _usage(self) -> Json | None:
+        prompt_tokens = self.completion.prompt_tokens
+        written = self.completion.completion_tokens
+        if prompt_tokens is None or written is None:
+            return None
+        return {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": written,
+            "total_tokens": prompt_tokens + written,
+        }
 
 
-def _json_reply(value: dict[str, object] | str, status: int = 200) -> Reply:
-    """A reply with a JSON object, or with an error message."""
-    body = (
-        error_body(value, "bad_request") if isinstance(value, str) else json.dumps(value).encode()
-    )
-    return Reply(
-        status,
-        [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))],
-        in_one(body),
-    )
+def _answer_reply(answer: _Answer) -> Reply:
+    if not answer.request.stream:
+        return _json_reply(answer.whole())
+    texts = [*map(json.dumps, answer.chunks()), "[DONE]"]
+    events = "".join(f"data: {text}\n\n" for text in texts)
+    return Reply(200, [(b"content-type", b"text/event-stream")], in_one(events.encode()))
+
+
+def _json_reply(value: Json) -> Reply:
+    return _reply(200, json.dumps(value).encode())
+
+
+def _error_reply(sentence: str, status: int) -> Reply:
+    return _reply(status, error_body(sentence, "bad_request"))
+
+
+def _reply(status: int, body: bytes) -> Reply:
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    return Reply(status, headers, in_one(body))

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Literal
 
 from drike.conversations.turns import Conversation, Speaker
-from drike.edits.record import damaged
 from drike.stores.edit_store import EditStore
+from drike.stores.failures import damaged
 from drike.support.records import read
 
 _SETTING = "modes"
+_BYTES_OF_PLACE = 6  # of a hash, which divide conversations evenly
 
 
 class Mode(StrEnum):
@@ -85,14 +86,24 @@ class Switch:
         mode = self.mode or otherwise
         if mode is not Mode.ON or self.share >= 1 or conversation is None:
             return mode
-        asked = (
+        return Mode.ON if _place_of(conversation) < self.share else Mode.SHADOW
+
+
+def _place_of(conversation: Conversation) -> float:
+    """Where a conversation is from 0 to 1: by a hash of what all its requests have in common, so that it stays there."""
+    if conversation.stays:
+        name = conversation.before or ""
+    else:
+        questions = (
             turn.said
             for turn in conversation.turns
             if turn.speaker in (Speaker.USER, Speaker.BESIDE)
         )
-        first = conversation.before or "" if conversation.stays else next(asked, "")
-        digest = hashlib.blake2b(first.encode("utf-8", "surrogatepass"), digest_size=6).digest()
-        return Mode.ON if int.from_bytes(digest) < self.share * 2**48 else Mode.SHADOW
+        name = next(questions, "")
+    digest = hashlib.blake2b(
+        name.encode("utf-8", "surrogatepass"), digest_size=_BYTES_OF_PLACE
+    ).digest()
+    return int.from_bytes(digest) / (1 << 8 * _BYTES_OF_PLACE)
 
 
 def switches(store: EditStore) -> Sequence[Switch]:

@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,10 +20,12 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from drike.edits.record import POSTGRES, StoreError, stamp
+from drike.edits.record import StoreError
+from drike.edits.times import stamp
 from drike.errors import DrikeError
 from drike.stores.approvals import claimed_author
 from drike.stores.edit_store import EditStore
+from drike.stores.failures import POSTGRES
 from drike.stores.opening import TENANT, open_store
 from drike.support.files import write_text
 from drike.support.records import ADDED, parse, read
@@ -31,13 +33,14 @@ from drike.support.records import ADDED, parse, read
 KEY = re.compile(r"drike-([0-9a-f]{8})-[\w-]{32}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _PERSON = re.compile(r"\w[\w .@-]{0,61}\w|\w")
-_SETTING, _REMEMBERED = "keys", "keys file"  # of a store: the keys; where their file was
-_OLD_FILE = Path(
-    "edits.keys.json"
-)  # of a PostgreSQL store, in the working directory, before its database had them
-_FILE_INTERVAL, _STORE_INTERVAL = 0.05, 0.25
+_SETTING = "keys"  # of a store that has keys in its database
+_FILE_SETTING = "keys file"  # of a store: where the file of its keys was
+# Of a PostgreSQL store, in the working directory, before its database had the keys.
+_OLD_FILE = Path("edits.keys.json")
+_FILE_INTERVAL = 0.05  # seconds between two looks at the keys
+_STORE_INTERVAL = 0.25
 _SECONDS_TO_LOCK = 10.0
-_TICK = 1_000_000_000  # nanoseconds
+_CLOCK_TICK = 1_000_000_000  # nanoseconds between two times that a file may have
 
 
 class KeysError(DrikeError):
@@ -64,7 +67,10 @@ class KeyRole(StrEnum):
 
 @dataclass(frozen=True)
 class Principal:
-    """Who sent a request: the tenant whose edits it sees, and its role. key, name: of it; "" where it has none."""
+    """Who sent a request: the tenant whose edits it sees, and its role.
+
+    key, name: the id of its key, and the name in it; "" where it has none.
+    """
 
     tenant: str = TENANT
     role: KeyRole = KeyRole.ADMIN
@@ -117,11 +123,12 @@ class Keys:
             if version is None:
                 if self.known:  # fail closed: without its file every key is unknown
                     raise KeysError(f"{self.path} is gone: restore it, or stop the gateway")
-            elif version != self._version:
-                self.keys = read(
-                    _File, parse(version if isinstance(version, str) else self.path.read_bytes())
-                ).keys
-                self._version, self.known = version, True
+                return
+            if version != self._version:
+                content = version if isinstance(version, str) else self.path.read_bytes()
+                self.keys = read(_File, parse(content)).keys
+                self._version = version
+                self.known = True
         except (OSError, ValueError) as problem:
             raise KeysError(
                 f"{self.path} is not a file of keys ({problem}): restore it from a copy"
@@ -129,10 +136,11 @@ class Keys:
 
     def principal(self, secret: str) -> Principal | None:
         """The holder of a key; None if it is none of these."""
-        match = KEY.fullmatch(secret)
-        digest = hashlib.sha256(secret.encode()).hexdigest()
-        key = next((key for key in self.keys if match and key.id == match[1]), None)
-        if key is None or not hmac.compare_digest(key.sha256, digest):
+        form = KEY.fullmatch(secret)
+        if form is None:
+            return None
+        key = self._key(form[1])
+        if key is None or not hmac.compare_digest(key.sha256, _sha256(secret)):
             return None
         return Principal(key.tenant, key.role, key.id, key.name)
 
@@ -142,45 +150,48 @@ class Keys:
             raise KeysError(
                 f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63"
             )
-        if name and (not _PERSON.fullmatch(name) or claimed_author(name, "") != f"{name} ()"):
+        if name and not _can_name_person(name):
             raise KeysError(
                 f"{name!r} cannot name a person: use letters, digits, spaces, . - _ and @, up to 63"
             )
-        id = secrets.token_hex(4)
-        secret = f"drike-{id}-{secrets.token_urlsafe(24)}"
-        digest = hashlib.sha256(secret.encode()).hexdigest()
+        key_id = secrets.token_hex(4)
+        secret = f"drike-{key_id}-{secrets.token_urlsafe(24)}"
         with self._held():
-            self._write(
-                [*self.keys, AccessKey(id, tenant, role, digest, stamp(datetime.now(UTC)), name)]
-            )
+            created_at = stamp(datetime.now(UTC))
+            key = AccessKey(key_id, tenant, role, _sha256(secret), created_at, name)
+            self._write([*self.keys, key])
         return secret
 
     def revoke(self, id: str) -> AccessKey:
         """Remove a key. Raises KeysError if there is none with this id."""
         with self._held():
-            found = next((key for key in self.keys if key.id == id), None)
-            if found is None:
+            revoked = self._key(id)
+            if revoked is None:
                 raise KeysError(
                     f"there is no key {id!r}: choose one that is listed (drike keys list)"
                 )
             self._write([key for key in self.keys if key.id != id])
-        return found
+        return revoked
 
     def close(self) -> None:
         """Let go of the store."""
         if self._store is not None:
             self._store.close()
 
+    def _key(self, key_id: str) -> AccessKey | None:
+        return next((key for key in self.keys if key.id == key_id), None)
+
     @contextmanager
     def _held(self) -> Iterator[None]:
         """Keep others from changing the keys, which are read anew. Raises KeysError."""
-        lock = self.path.with_name(f".{self.path.name}.lock")
+        lock: AbstractContextManager[object]
+        if self._store is not None:
+            lock = self._store.transaction()
+        else:
+            lock_file = self.path.with_name(f".{self.path.name}.lock")
+            lock = FileLock(lock_file, _SECONDS_TO_LOCK, mode=0o600)
         try:
-            with (
-                self._store.transaction()
-                if self._store
-                else FileLock(lock, _SECONDS_TO_LOCK, mode=0o600)
-            ):
+            with lock:
                 self._version = None
                 self.refresh()
                 yield
@@ -198,8 +209,9 @@ class Keys:
         except FileNotFoundError:
             return None
         # A file may change twice within a tick of its clock: while it is new, it is read at each look.
-        fresh = abs(time.time_ns() - status.st_mtime_ns) < _TICK
-        return status.st_mtime_ns, status.st_ino, status.st_size, time.time_ns() if fresh else 0
+        now = time.time_ns()
+        is_new = abs(now - status.st_mtime_ns) < _CLOCK_TICK
+        return status.st_mtime_ns, status.st_ino, status.st_size, now if is_new else 0
 
     def _write(self, keys: Sequence[AccessKey]) -> None:
         text = json.dumps({"keys": [asdict(key) for key in keys]}, indent=1)
@@ -215,44 +227,67 @@ def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> 
     They are in the file `path`, else in the database of a PostgreSQL store, else in a file beside the store, of which
     the store knows, so that one that is missing never opens a gateway. Raises KeysError for these, and StoreError.
     """
-    if store.startswith(POSTGRES) and path is None:
-        with ExitStack() as held:
-            opened = held.enter_context(closing(open_store(store)))
-            keys = Keys(opened)
-            if keys.known or create:
-                held.pop_all()  # the keys need it
-                return keys
-            _refuse_lost(opened)
-            if _OLD_FILE.is_file():
-                remedy = f"give it as --keys {_OLD_FILE}, or make keys there (drike keys add) and remove it"
-                raise KeysError(
-                    f"the keys of a PostgreSQL store are in its database, not in {_OLD_FILE}: {remedy}"
-                )
-        return None
+    if path is None and store.startswith(POSTGRES):
+        return _open_in_database(store, create=create)
     if path is None and (not Path(store).name or Path(store).is_dir()):
         raise KeysError(f"{store} is a folder: give the file of a store as --store")
+
     file = path or Path(store).with_suffix(".keys.json")
     if file.exists():
-        with (
-            suppress(StoreError),
-            closing(open_store(store, create=False)) as opened,
-        ):  # else nothing is remembered
-            if opened.settings.get(_REMEMBERED) is None:
-                opened.settings.save(_REMEMBERED, str(file.absolute()))
-    elif not create:
-        if path is not None:
-            raise KeysError(
-                f"there is no file of keys at {path}: make one (drike keys add --keys {path})"
+        with suppress(StoreError):  # where there is no store yet, it need not know
+            _remember(file, store)
+        return Keys(file)
+    if create:
+        return Keys(file)
+    if path is not None:
+        raise KeysError(
+            f"there is no file of keys at {path}: make one (drike keys add --keys {path})"
+        )
+    if Path(store).is_file():
+        with closing(open_store(store)) as opened:
+            _refuse_lost_file(opened)
+    return None
+
+
+def _open_in_database(address: str, *, create: bool) -> Keys | None:
+    """The keys of a PostgreSQL store; None if there never were any. Raises KeysError, StoreError."""
+    with ExitStack() as closing_store:
+        store = closing_store.enter_context(closing(open_store(address)))
+        keys = Keys(store)
+        if keys.known or create:
+            closing_store.pop_all()  # the keys need it
+            return keys
+        _refuse_lost_file(store)
+        if _OLD_FILE.is_file():
+            remedy = (
+                f"give it as --keys {_OLD_FILE}, or make keys there (drike keys add) and remove it"
             )
-        if Path(store).is_file():
-            with closing(open_store(store)) as opened:
-                _refuse_lost(opened)
-        return None
-    return Keys(file)
+            raise KeysError(
+                f"the keys of a PostgreSQL store are in its database, not in {_OLD_FILE}: {remedy}"
+            )
+    return None
 
 
-def _refuse_lost(store: EditStore) -> None:
-    if (path := store.settings.get(_REMEMBERED)) is not None:
+def _remember(file: Path, store: str) -> None:
+    """Let a store know where its keys are. Raises StoreError."""
+    with closing(open_store(store, create=False)) as opened:
+        if opened.settings.get(_FILE_SETTING) is None:
+            opened.settings.save(_FILE_SETTING, str(file.absolute()))
+
+
+def _refuse_lost_file(store: EditStore) -> None:
+    """Raises KeysError where a store had a file of keys."""
+    path = store.settings.get(_FILE_SETTING)
+    if path is not None:
         raise KeysError(
             f"the file of keys {path} is gone: restore it, or make new keys (drike keys add)"
         )
+
+
+def _sha256(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _can_name_person(name: str) -> bool:
+    """Whether a name is one, and cannot be taken for an author that it is not."""
+    return bool(_PERSON.fullmatch(name)) and claimed_author(name, "") == f"{name} ()"

@@ -11,8 +11,9 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import httptools
@@ -29,27 +30,26 @@ except ImportError:  # another system
     resource = None  # type: ignore[assignment]
 
 _SECONDS_FOR_HEADERS = 10.0
-_BYTES_OF_HEADERS = (
-    64 << 10
-)  # the application refuses more than 16 KB in a sentence; here the connection is closed
+# The application refuses more than 16 KB in a sentence; here the connection is closed.
+_BYTES_OF_HEADERS = 64 << 10
 _SECONDS_TO_END = 10
-_SECONDS_IDLE = (
-    75  # longer than clients keep connections, so that none is closed as its next request arrives
-)
-_FIRST_PROBE, _SECONDS_BETWEEN_PROBES = (
-    0.05,
-    1.0,
-)  # seconds; each next one comes after twice as long
-_MAX_CONNECTIONS, _MAX_FILES = 10_000, 1 << 16
+# Longer than clients keep connections, so that none is closed as its next request arrives.
+_SECONDS_IDLE = 75
+_FIRST_PROBE = 0.05  # seconds until a client that stopped sending is probed
+_SECONDS_BETWEEN_PROBES = 1.0  # at most; each next one comes after twice as long
+_MAX_CONNECTIONS = 10_000
+_MAX_FILES = 1 << 16
 _RESERVED_FILES = 64  # for what is neither a client's connection nor one to the upstream
+_BACKLOG = 2048  # connections that wait to be accepted
 _SECONDS_TO_KILL = 15.0  # that a process may take to end
-_FIRST_DELAY, _LAST_DELAY = (
-    0.5,
-    30.0,
-)  # seconds before an ended process is started again; each is twice the last
+_FIRST_DELAY = 0.5  # seconds before an ended process is started again
+_LAST_DELAY = 30.0  # each delay is twice the last, up to this one
 _SECONDS_STEADY = 60.0  # after which a process that ends counts as one that never has
 _LIFELINE = "DRIKE_LIFELINE"  # the variable with the number of a worker's end
-_FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
+    b"content-length: 0\r\n\r\n"
+)
 
 
 class _GuardedProtocol(HttpToolsProtocol):
@@ -76,14 +76,17 @@ class _GuardedProtocol(HttpToolsProtocol):
         self._call_later(_SECONDS_FOR_HEADERS, self.transport.close)
         others: Any = self.server_state.connections - {self}
         if len(others) >= max_connections():
-            idle = min(
-                (other for other in others if other.idle),
-                key=lambda other: other.idle_since,
-                default=None,
-            )
-            if idle is None:
-                transport.write(_FULL)
-            (idle or self).transport.close()
+            self._make_room(others)
+
+    def _make_room(self, others: Iterable[Any]) -> None:
+        """Close the connection that has been idle for longest; where none is idle, this one."""
+        idle = [connection for connection in others if connection.idle]
+        if idle:
+            idle_longest = min(idle, key=lambda connection: connection.idle_since)
+            idle_longest.transport.close()
+        else:
+            self.transport.write(_FULL)
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_timer()
@@ -91,12 +94,14 @@ class _GuardedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        self._has_read, rest = False, data
-        while rest:
-            rest = self._parse(rest)
+        self._has_read = False
+        unparsed = data
+        while unparsed:
+            unparsed = self._parse(unparsed)
         if self._has_read:
             self._head_size = 0
-            return self._cancel_timer()
+            self._cancel_timer()
+            return
         self._head_size += len(data)
         if self._timer is None and self.idle:
             self._call_later(_SECONDS_FOR_HEADERS, self.transport.close)
@@ -108,18 +113,22 @@ class _GuardedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
-            method, version = self.parser.get_method(), self.parser.get_http_version().encode()
-            if method != b"CONNECT":
-                headers = (
-                    b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"
-                )
-                head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(headers))
+            if self.parser.get_method() != b"CONNECT":
+                head = self._head_without_offer()
                 self.parser = httptools.HttpRequestParser(self)
-                return head + data[offer.args[0] :]
+                [end_of_head] = offer.args
+                return head + data[end_of_head:]
             self.send_400_response("There is no proxy here.")
         except httptools.HttpParserError:
             self.send_400_response("Invalid HTTP request received.")
         return b""
+
+    def _head_without_offer(self) -> bytes:
+        """The head of the request at hand, which does not offer to upgrade any more."""
+        method = self.parser.get_method()
+        version = self.parser.get_http_version().encode()
+        headers = [b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(headers))
 
     def on_headers_complete(self) -> None:
         self._has_read = True
@@ -171,16 +180,15 @@ class _GracefulServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         with super().capture_signals():
-            own = (
-                ending_signals()[1:]
-                if threading.current_thread() is threading.main_thread()
-                else ()
-            )
-            before = [(number, signal.signal(number, self.handle_exit)) for number in own]
+            is_main_thread = threading.current_thread() is threading.main_thread()
+            further_signals = ending_signals()[1:] if is_main_thread else ()
+            handlers_before = {
+                number: signal.signal(number, self.handle_exit) for number in further_signals
+            }
             try:
                 yield
             finally:
-                for number, handler in before:
+                for number, handler in handlers_before.items():
                     signal.signal(number, handler)
 
 
@@ -202,35 +210,35 @@ def max_connections() -> int:
 def file_shortage() -> str | None:
     """Why requests would fail for lack of files; None if they would not."""
     try:
-        left = _file_limit() - len(os.listdir("/dev/fd"))  # noqa: PTH208 - not worth a Path for each
+        open_files = len(os.listdir("/dev/fd"))  # noqa: PTH208 - not worth a Path for each
     except OSError:
-        left = 0
-    enough = left >= _RESERVED_FILES // 4
-    return (
-        None
-        if enough
-        else "almost all files that this process may open are open: raise its limit (ulimit -n)"
-    )
+        open_files = _file_limit()
+    if _file_limit() - open_files >= _RESERVED_FILES // 4:
+        return None
+    return "almost all files that this process may open are open: raise its limit (ulimit -n)"
 
 
 def _file_limit() -> int:
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else _MAX_FILES
-    return _MAX_FILES if resource and soft == resource.RLIM_INFINITY else soft
+    if resource is None:
+        return _MAX_FILES
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MAX_FILES if soft == resource.RLIM_INFINITY else soft
 
 
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
     """A socket that listens. shared: other processes may listen there, too (SO_REUSEPORT). Raises UsageError."""
-    family, dual = (
-        (socket.AF_INET6, socket.has_dualstack_ipv6()) if ":" in host else (socket.AF_INET, False)
-    )
+    is_ipv6 = ":" in host
     try:
         return socket.create_server(
-            (host, port), family=family, backlog=2048, reuse_port=shared, dualstack_ipv6=dual
+            (host, port),
+            family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
+            backlog=_BACKLOG,
+            reuse_port=shared,
+            dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),
         )
     except OSError as problem:
-        reason, *_ = str(problem.strerror or problem).split(
-            " (while"
-        )  # where Python repeats the address
+        # Python repeats the address behind the reason.
+        reason = str(problem.strerror or problem).partition(" (while")[0]
         raise UsageError(
             f"cannot listen on {host} port {port} ({reason}): choose another port or host"
         ) from problem
@@ -243,14 +251,22 @@ def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
         to_admin = scope["type"] != "http" or scope["server"][1] == admin_port
         await (admin if to_admin else gateway)(scope, receive, send)
 
-    return _GracefulServer(
-        uvicorn.Config(
-            by_port, http=_GuardedProtocol, ws="none", lifespan="on", proxy_headers=False, server_header=False,
-            date_header=False, access_log=False, log_config=None, log_level="critical",
-            timeout_graceful_shutdown=_SECONDS_TO_END, timeout_keep_alive=_SECONDS_IDLE,
-            backlog=min(2048, max_connections()),
-        )
-    )  # fmt: skip
+    config = uvicorn.Config(
+        by_port,
+        http=_GuardedProtocol,
+        ws="none",
+        lifespan="on",
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        access_log=False,
+        log_config=None,
+        log_level="critical",
+        timeout_graceful_shutdown=_SECONDS_TO_END,
+        timeout_keep_alive=_SECONDS_IDLE,
+        backlog=min(_BACKLOG, max_connections()),
+    )
+    return _GracefulServer(config)
 
 
 def run_workers(commands: Sequence[Sequence[str]], tell: Callable[[str], None] = print) -> int:
@@ -261,49 +277,68 @@ def run_workers(commands: Sequence[Sequence[str]], tell: Callable[[str], None] =
 
     async def keep_all() -> int:
         workers = [
-            asyncio.create_task(_keep(command, i == 0, tell)) for i, command in enumerate(commands)
+            asyncio.create_task(_keep_running(command, is_shown=i == 0, tell=tell))
+            for i, command in enumerate(commands)
         ]
         try:
             ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)
             return ended.pop().result()
         finally:
             for worker in workers:
-                if (
-                    not worker.cancelling()
-                ):  # as asyncio has done after a signal; a second time would end its waiting
+                # After a signal asyncio has cancelled them; a second time would end their waiting.
+                if not worker.cancelling():
                     worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
     return asyncio.run(keep_all())
 
 
-async def _keep(command: Sequence[str], shown: bool, tell: Callable[[str], None]) -> int:
+@dataclass(frozen=True)
+class _Run:
+    """A run of a worker's command that has ended. has_served: whether it said so."""
+
+    exit_code: int
+    has_served: bool
+    seconds: float
+
+
+async def _keep_running(
+    command: Sequence[str], *, is_shown: bool, tell: Callable[[str], None]
+) -> int:
     """Run a command again and again; return its exit code if it has never served."""
-    served, delay = False, _FIRST_DELAY
+    has_served = False
+    delay = _FIRST_DELAY
     while True:
-        began = time.monotonic()
-        lifeline, theirs = socket.socketpair()
-        with lifeline:
-            with theirs:
-                process = await asyncio.create_subprocess_exec(
-                    *command, stdout=None if shown else subprocess.DEVNULL, pass_fds=[theirs.fileno()],
-                    env={**os.environ, _LIFELINE: str(theirs.fileno())},
-                )  # fmt: skip
-            try:
-                code = await process.wait()
-            finally:
-                await _end(process)
-            with suppress(BlockingIOError):
-                served = bool(lifeline.recv(1, socket.MSG_DONTWAIT)) or served
-        if not served:
-            return code
-        delay = (
-            _FIRST_DELAY
-            if time.monotonic() - began > _SECONDS_STEADY
-            else min(2 * delay, _LAST_DELAY)
-        )
-        tell(f"a worker ended with exit code {code}: it is started again in {delay:g} s")
+        run = await _run(command, is_shown=is_shown)
+        has_served = has_served or run.has_served
+        if not has_served:
+            return run.exit_code
+        is_steady = run.seconds > _SECONDS_STEADY
+        delay = _FIRST_DELAY if is_steady else min(2 * delay, _LAST_DELAY)
+        tell(f"a worker ended with exit code {run.exit_code}: it is started again in {delay:g} s")
         await asyncio.sleep(delay)
+
+
+async def _run(command: Sequence[str], *, is_shown: bool) -> _Run:
+    """Run a command until it ends; cancelled, end it. is_shown: whether its standard output is."""
+    began = time.monotonic()
+    lifeline, workers_end = socket.socketpair()
+    with lifeline:
+        with workers_end:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdout=None if is_shown else subprocess.DEVNULL,
+                pass_fds=[workers_end.fileno()],
+                env={**os.environ, _LIFELINE: str(workers_end.fileno())},
+            )
+        try:
+            exit_code = await process.wait()
+        finally:
+            await _end(process)
+        has_served = False
+        with suppress(BlockingIOError):
+            has_served = bool(lifeline.recv(1, socket.MSG_DONTWAIT))
+    return _Run(exit_code, has_served, time.monotonic() - began)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

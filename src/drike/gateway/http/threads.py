@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -18,69 +19,90 @@ _SECONDS_LATE = 10.0  # for which late work is remembered
 _GRACE = 1.0  # seconds; work that goes on for longer than its deadline and these is stuck
 
 
+@dataclass(frozen=True)
+class _Job:
+    """A piece of work. until: by `time.perf_counter`; None for no deadline."""
+
+    work: Callable[[], Any]
+    until: float | None
+    future: Future[Any]
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """When a piece of work ended, and whether that was too late."""
+
+    at: float
+    was_late: bool
+
+
 class WorkThread:
     """A thread that does one piece of work after another, for one event loop. No end of a process waits for it."""
 
     def __init__(self, name: str) -> None:
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._jobs = SimpleQueue[tuple[Callable[[], Any], float | None, Future[Any]] | None]()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._jobs = SimpleQueue[_Job | None]()  # None ends the thread
         self._waiting = 0
-        self._ended: deque[tuple[float, bool]] = deque(maxlen=1_000)  # when, and whether too late
+        self._ended: deque[_Ended] = deque(maxlen=1_000)
         self._until: float | None = None  # of what is being done
 
     async def do(self, work: Callable[[], Result], until: float | None) -> Result:
         """What the work returns. Raises TimeoutError after `until`, by `time.perf_counter`; then none begins."""
         if self._waiting >= _MAX_WAITING:
-            self._ended.append((time.perf_counter(), True))
+            self._ended.append(_Ended(time.perf_counter(), was_late=True))
             raise TimeoutError
         if not self._thread.ident:
             self._thread.start()
-        self._waiting += 1
+
         future: Future[Result] = Future()
-        self._jobs.put((work, until, future))
-        late = False
+        self._waiting += 1
+        self._jobs.put(_Job(work, until, future))
+        timed_out = False
         try:
             seconds = None if until is None else until - time.perf_counter()
             return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
         except TimeoutError:  # a loop's timer may end a moment before `until`
-            late = True
+            timed_out = True
             raise
         finally:
             self._waiting -= 1
             now = time.perf_counter()
-            self._ended.append((now, late or (until is not None and now > until)))
+            was_late = timed_out or (until is not None and now > until)
+            self._ended.append(_Ended(now, was_late))
 
     def lateness(self) -> str | None:
         """How much work was late during the last seconds, if it was most of it, or if some is stuck; else None."""
-        now, until = time.perf_counter(), self._until
-        recent = [late for when, late in self._ended if now - when < _SECONDS_LATE]
+        now = time.perf_counter()
+        until = self._until
         if until is not None and now > until + _GRACE:
             return f"one has been late for {now - until:.0f} s"
-        return (
-            f"{sum(recent)} of {len(recent)} were too late"
-            if 2 * sum(recent) > len(recent)
-            else None
-        )
+
+        recent = [ended for ended in self._ended if now - ended.at < _SECONDS_LATE]
+        late = sum(ended.was_late for ended in recent)
+        return f"{late} of {len(recent)} were too late" if 2 * late > len(recent) else None
 
     def close(self) -> None:
         """Let the thread end once it has done what waits, which nobody waits for."""
         self._jobs.put(None)
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            work, self._until, future = job
-            if (
-                self._until is None or time.perf_counter() < self._until
-            ) and future.set_running_or_notify_cancel():
+    def _run(self) -> None:
+        while True:
+            job = self._jobs.get()
+            if job is None:
+                return
+            self._until = job.until
+            is_in_time = job.until is None or time.perf_counter() < job.until
+            if is_in_time and job.future.set_running_or_notify_cancel():
                 try:
-                    future.set_result(work())
+                    job.future.set_result(job.work())
                 except BaseException as error:
-                    future.set_exception(error)
+                    job.future.set_exception(error)
             self._until = None
-            del work, future, job  # not kept until the next one comes
+            del job  # not kept until the next one comes
 
 
 async def in_daemon_thread(function: Callable[..., Result], *arguments: Any) -> Result:
     """What a function returns, as `asyncio.to_thread`; but the end of the process does not wait for its thread."""
-    with closing(WorkThread(f"drike-{getattr(function, '__name__', 'work')}")) as thread:
+    name = getattr(function, "__name__", "work")
+    with closing(WorkThread(f"drike-{name}")) as thread:
         return await thread.do(partial(function, *arguments), None)

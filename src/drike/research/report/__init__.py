@@ -1,1 +1,4 @@
-"""Outcomes as the paper's tables and figures, and runs as one self-contained page (`page` loads jinja2)."""
+"""Outcomes as the paper's tables and figures, and runs as one self-contained page.
+
+`page` and `tour` load jinja2, the others do not.
+"""

@@ -1,7 +1,8 @@
 """The tour: what drike does to a model, as one page without a script that needs no network.
 
-The embedded model answers when the page is made, with edits of TinyFacts in force; a test compares recorded.tsv, the
-figures on real models' recorded answers, with benchmarks/notes/recorded.md.
+The embedded model answers when the page is made, with edits of TinyFacts in force. The figures on
+real models' recorded answers are in recorded.tsv, which a test compares with
+benchmarks/notes/recorded.md.
 """
 
 import csv
@@ -9,15 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drike.edits.edit import EditCase
-from drike.research.edited_model import EditedModel, write_prompts
-from drike.research.report.page import rendered
+from drike.research.deployment.edited_model import EditedModel
+from drike.research.deployment.routing import write_prompts
+from drike.research.report.templates import rendered
 
 OTHERS = 100  # further edits that are in force
-TOURED = (
+TOURED = (  # subjects and relations of the edits that are asked for
     ("Felix Plater", "P27"),
     ("Uttar Pradesh", "P37"),
-)  # subjects and relations of the edits that are asked for
-# Beside its query: how a question is put, and whether the edit is to change its answer.
+)
+# By query: how the question is put, and whether the edit is to change its answer.
 QUESTIONS = {
     "Felix Plater holds the nationality of": ("the edit's own query", True),
     "By nationality, Felix Plater belongs to": ("in other words", True),
@@ -36,23 +38,38 @@ QUESTIONS = {
 
 
 def edits_of(cases: Sequence[EditCase]) -> list[EditCase]:
-    """The toured edits, and so many others, one a subject."""
-    by_fact = {(case.edit.subject, case.edit.relation): case for case in cases}
-    others = {case.edit.subject: case for case in cases if case.edit.subject not in dict(TOURED)}
-    return [*(by_fact[fact] for fact in TOURED), *list(others.values())[:OTHERS]]
+    """The toured edits, and `OTHERS` further ones, one a subject."""
+    case_by_fact = {(case.edit.subject, case.edit.relation): case for case in cases}
+    toured_subjects = dict(TOURED)
+    other_by_subject = {
+        case.edit.subject: case for case in cases if case.edit.subject not in toured_subjects
+    }
+    toured = [case_by_fact[fact] for fact in TOURED]
+    return toured + list(other_by_subject.values())[:OTHERS]
 
 
 def recorded() -> list[list[str]]:
-    """What ways of editing do to a real model: PC, RR and S (other answers unchanged), S (clean of the new object)."""
-    with Path(__file__).with_name("recorded.tsv").open(encoding="utf-8", newline="") as file:
+    """What ways of editing do to a real model, a row each.
+
+    The columns after the name: PC, RR and S (other answers unchanged), S (clean of the new object).
+    """
+    path = Path(__file__).with_name("recorded.tsv")
+    with path.open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file, delimiter="\t"))
 
 
 def html(edited: EditedModel, toured: Sequence[EditCase]) -> str:
-    """The page: every question asked without and with the edits in force. The same answers give the same text."""
+    """The page: every question asked without and with the edits in force.
+
+    The same answers give the same text.
+    """
     answered = edited.before_after(list(QUESTIONS))
     prompts = write_prompts(edited.editor, [answers.decision for answers in answered])
     stops = zip(QUESTIONS.values(), answered, prompts, strict=True)
     return rendered(
-        "tour.html", toured=toured, stops=stops, in_force=len(edited.index.edits), rows=recorded()
+        "tour.html",
+        toured=toured,
+        stops=stops,
+        in_force=len(edited.index.edits),
+        rows=recorded(),
     )
