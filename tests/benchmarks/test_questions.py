@@ -29,7 +29,8 @@ from benchmarks.questions import (
 )
 from benchmarks.questions import Asked as Question
 from benchmarks.questions import stored_index as index_of
-from drike.edits.record import EditRecord, holds_at, stamp
+from drike.edits.record import EditRecord
+from drike.edits.times import holds_at, stamp
 from drike.encoders import HashingEncoder
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.edit_names import common_questions

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.edits.record import EditRecord, EditVersion, Status, stamp
+from drike.edits.record import EditRecord, EditVersion, Status
+from drike.edits.times import stamp
 from drike.encoders import HashingEncoder
 from drike.encoders.base import BULK, FloatArray, TextEncoder
 from drike.encoders.frozen import FeatureStore, FrozenEncoder

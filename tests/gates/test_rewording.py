@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from drike.edits.record import EditRecord, Move, conflict_keys
+from drike.edits.conflicts import conflict_keys
+from drike.edits.record import EditRecord, Move
 from drike.gates.confirmation import Proposal, proposals
 from drike.prompts import REWRITE, chat_messages
 from drike.stores import moves
@@ -97,7 +98,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
     monkeypatch.chdir(tmp_path)
     made = writer()
     monkeypatch.setattr(
-        "drike.cli.running.open_model", lambda *asked, **more: SimpleNamespace(model=made)
+        "drike.cli.models.open_model", lambda *asked, **more: SimpleNamespace(model=made)
     )
     return made
 

@@ -35,7 +35,8 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from drike.edits.record import ConflictError, EditRecord, Status, StoreError
+from drike.edits.conflicts import ConflictError
+from drike.edits.record import EditRecord, Status, StoreError
 from drike.stores.edit_store import EditStore, require_approvals
 from drike.stores.moves import approve, change, retire
 from drike.stores.opening import open_store

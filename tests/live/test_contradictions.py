@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drike.edits.record import ConflictError, EditRecord, Status
+from drike.edits.conflicts import ConflictError
+from drike.edits.record import EditRecord, Status
 from drike.gates.calibration import default_gate
 from drike.live.alike import AlikeEdits
 from drike.live.contradictions import features, same_relation

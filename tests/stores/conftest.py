@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.edits.record import stamp
+from drike.edits.times import stamp
 from drike.stores.edit_store import EditStore
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.stores import NOON, Opener

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.edits.conditions import apart, applies, condition
-from drike.edits.record import ConflictError, EditRecord, RecordError, checked
+from drike.edits.conflicts import ConflictError
+from drike.edits.record import EditRecord, RecordError
+from drike.edits.record_checks import checked
 from drike.stores.edit_store import EditStore
 
 

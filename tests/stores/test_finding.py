@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drike.edits.record import EditRecord, RecordError, Status, moment
+from drike.edits.record import EditRecord, RecordError, Status
+from drike.edits.times import moment
 from drike.stores import moves
 from drike.stores.edit_store import EditStore
 from drike.stores.finding import Search, difference, find

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from drike.edits.record import EditRecord, Status, to_json
+from drike.edits.record import EditRecord, Status
+from drike.edits.record_json import to_json
 from drike.errors import DataError
 from drike.research.datasets.published_edits import PublishedForms
 from drike.stores.edit_store import EditStore, require_approvals

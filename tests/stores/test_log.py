@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drike.edits.record import ConflictError, EditRecord, Status, StoreError, conflict_keys, overlap
+from drike.edits.conflicts import ConflictError, conflict_keys, overlap
+from drike.edits.record import EditRecord, Status, StoreError
 from drike.stores.edit_store import EditStore, versions_of
 from drike.stores.moves import retire, rollback
 from drike.stores.snapshots import Snapshot, snapshot

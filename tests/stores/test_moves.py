@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from drike.edits.record import ApprovalError, ConflictError, EditRecord, Move, Status, StoreError
+from drike.edits.conflicts import ConflictError
+from drike.edits.record import ApprovalError, EditRecord, Move, Status, StoreError
 from drike.stores.edit_store import EditStore, require_approvals
 from drike.stores.moves import approve, change, due, propose, reject, retire, review, rollback
 from drike.stores.snapshots import snapshot

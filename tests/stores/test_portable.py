@@ -10,7 +10,8 @@ from shutil import copytree
 
 import pytest
 
-from drike.edits.record import EditRecord, Status, StoreError, to_json
+from drike.edits.record import EditRecord, Status, StoreError
+from drike.edits.record_json import to_json
 from drike.errors import DataError
 from drike.stores import moves
 from drike.stores.edit_store import EditStore, require_approvals, required_approvals

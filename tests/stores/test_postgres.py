@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from drike.edits.record import ConflictError, EditRecord, StoreError
+from drike.edits.conflicts import ConflictError
+from drike.edits.record import EditRecord, StoreError
 from drike.gates.by_name import Named
 from drike.stores.edit_store import EditStore
 from drike.stores.moves import retire

@@ -9,16 +9,10 @@ from typing import Any
 
 import pytest
 
-from drike.edits.record import (
-    ConflictError,
-    EditRecord,
-    RecordError,
-    Status,
-    checked,
-    record_of,
-    to_json,
-    to_values,
-)
+from drike.edits.conflicts import ConflictError
+from drike.edits.record import EditRecord, RecordError, Status
+from drike.edits.record_checks import checked
+from drike.edits.record_json import record_of, to_json, to_values
 from drike.stores.edit_store import EditStore, versions_of
 from drike.stores.moves import retire
 from tests.fakes.stores import PERU, Opener
@@ -147,8 +141,8 @@ def test_a_record_of_too_many_texts_is_refused_and_an_old_one_can_be_retired(
     ):
         store.put(replace(PERU, negatives=texts))
     with monkeypatch.context() as earlier:
-        earlier.setattr("drike.edits.record._MAX_TEXTS", 10_000)
-        earlier.setattr("drike.edits.record._MAX_TOTAL", 10**9)
+        earlier.setattr("drike.edits.record_checks._MAX_TEXTS", 10_000)
+        earlier.setattr("drike.edits.record_checks._MAX_TOTAL", 10**9)
         [old] = store.put(replace(PERU, negatives=texts))
     assert versions_of(store, old.id)[-1].record.negatives == texts
     with pytest.raises(RecordError, match="leave 200 texts"):

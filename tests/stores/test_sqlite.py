@@ -14,13 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from drike.edits.record import (
-    ConflictError,
-    EditRecord,
-    StoreError,
-    UnavailableError,
-    conflict_keys,
-)
+from drike.edits.conflicts import ConflictError, conflict_keys
+from drike.edits.record import EditRecord, StoreError, UnavailableError
 from drike.gates.by_name import Named
 from drike.gateway.feed import EditFeed
 from drike.stores.log import CLAIMS

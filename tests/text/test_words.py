@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.edits.record import EditRecord, EditVersion, checked
+from drike.edits.record import EditRecord, EditVersion
+from drike.edits.record_checks import checked
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
 from drike.text.words import Words, masked, mentions, words

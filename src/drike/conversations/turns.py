@@ -142,7 +142,7 @@ def _spoken_texts(api: Api, values: Values) -> Iterator[tuple[Speaker, Text]]:
 
 
 def _turn_of(spoken: tuple[Speaker, Text]) -> tuple[Speaker, JsonPath]:
-    """What texts of one turn have in common: their speaker, and the message or field they are in."""
+    """What the texts of one turn have in common: their speaker, and their message or field."""
     speaker, text = spoken
     depth = 2 if text.path[0] in _FIELDS_OF_TURNS else 1
     return speaker, text.path[:depth]

@@ -22,20 +22,21 @@ class Aspect(StrEnum):
     DISTRACTOR = "distractor"  # after a misleading sentence
 
 
-ASPECTS_OF_S = (
-    Aspect.REWRITE,
-    Aspect.PARAPHRASE,
-    Aspect.NEIGHBORHOOD,
-)  # the paper's; training uses only them
-STABLE = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)  # ask for facts that the edit must not change
+# The paper's; training uses only them.
+ASPECTS_OF_S = (Aspect.REWRITE, Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)
+# These ask for facts that the edit must not change.
+STABLE = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A fact that the model is to state instead of what it knows: `query`, completed with `target_new`.
+    """A fact that the model is to state instead of what it knows.
 
-    query: the text right before the object, such as "The capital of Peru is". target_new, target_true: the new and the
-    old object, without a leading space. subject, relation: what the fact is about, if that is known.
+    It is `query`, completed with `target_new`.
+
+    query: the text right before the object, such as "The capital of Peru is". target_new,
+    target_true: the new and the old object, without a leading space. subject, relation: what the
+    fact is about, if that is known.
     """
 
     query: str
@@ -57,10 +58,13 @@ class Edit:
 
 @dataclass(frozen=True)
 class Probe:
-    """A question about a case: the model should complete `query` with `target`, not with `distractor`.
+    """A question about a case: the model should complete `query` with `target`.
 
-    also: other right answers, such as aliases of the target. challenges: further turns of the user, each after an
-    answer of the model ("Are you sure?"); the last answer is judged. hops: of a multi_hop probe; None if not known.
+    It should not complete it with `distractor`.
+
+    also: other right answers, such as aliases of the target. challenges: further turns of the user,
+    each after an answer of the model ("Are you sure?"); the last answer is judged. hops: of a
+    multi_hop probe; None if not known.
     """
 
     aspect: Aspect
@@ -81,8 +85,9 @@ class Probe:
 class BaselineQuestion:
     """A question that the unedited model answers first; its answer makes the question a probe.
 
-    choices: the answers that show that the model knows the fact, without which the question is dropped; empty accepts
-    all. target: the right answer under the edit; None if the model's own answer stays right.
+    choices: the answers that show that the model knows the fact, without which the question is
+    dropped; empty accepts all. target: the right answer under the edit; None if the model's own
+    answer stays right.
     """
 
     aspect: Aspect
@@ -93,10 +98,13 @@ class BaselineQuestion:
 
 @dataclass(frozen=True)
 class EditCase:
-    """A row of a benchmark: an edit and the probes that test it. Raises ValueError for a probe in the wrong list.
+    """A row of a benchmark: an edit and the probes that test it.
 
-    probes: of the aspects in S, the rewrite probe first; training uses only these. further: of other aspects, for
-    evaluation alone, as baseline_questions are once the unedited model has answered them. other_edits: in force, too.
+    Raises ValueError for a probe in the wrong list.
+
+    probes: of the aspects in S, the rewrite probe first; training uses only these. further: of
+    other aspects, for evaluation alone, as baseline_questions are once the unedited model has
+    answered them. other_edits: in force, too.
     """
 
     case_id: str
@@ -110,10 +118,9 @@ class EditCase:
         misplaced = [probe for probe in self.probes if probe.aspect not in ASPECTS_OF_S]
         misplaced += [probe for probe in self.further if probe.aspect in ASPECTS_OF_S]
         if misplaced:
-            right = "probes" if misplaced[0].aspect in ASPECTS_OF_S else "further"
-            raise ValueError(
-                f"case {self.case_id}: put its {misplaced[0].aspect} probes into `{right}`"
-            )
+            aspect = misplaced[0].aspect
+            right_list = "probes" if aspect in ASPECTS_OF_S else "further"
+            raise ValueError(f"case {self.case_id}: put its {aspect} probes into `{right_list}`")
 
     @property
     def edits(self) -> tuple[Edit, ...]:
@@ -137,15 +144,16 @@ class EditCase:
 
 
 def trained_on(*parts: object) -> frozenset[Key]:
-    """Keys of the edits that any of the parts was trained on, by its `trained_on` or else those of its fields."""
+    """Keys of the edits that any of the parts was trained on.
+
+    A part says so by its `trained_on`, or else its fields do.
+    """
     keys = frozenset[Key]()
     for part in parts:
-        inner = (
-            [getattr(part, field.name, None) for field in fields(part)]
-            if is_dataclass(part)
-            else []
-        )
-        keys |= part.trained_on if hasattr(part, "trained_on") else trained_on(*inner)
+        if hasattr(part, "trained_on"):
+            keys |= part.trained_on
+        elif is_dataclass(part):
+            keys |= trained_on(*(getattr(part, field.name, None) for field in fields(part)))
     return keys
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from drike.answers.matching import normalise
-from drike.edits.record import EditRecord, conflict_keys
+from drike.edits.conflicts import conflict_keys
+from drike.edits.record import EditRecord
 from drike.errors import UsageError
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate, YesOrNo

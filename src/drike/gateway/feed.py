@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from drike.conversations.following import Follower
 from drike.conversations.memory import Earlier, Memory
 from drike.conversations.rendering import Placement
-from drike.edits.record import EditVersion, Status, StoreError, conflict_keys, stamp
+from drike.edits.conflicts import conflict_keys
+from drike.edits.record import EditVersion, Status, StoreError
+from drike.edits.times import stamp
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
 from drike.gates.decision import Decision, Gate, YesOrNo

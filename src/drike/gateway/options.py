@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from drike.conversations.turns import Conversation, Speaker
-from drike.edits.record import damaged
 from drike.stores.edit_store import EditStore
+from drike.stores.failures import damaged
 from drike.support.records import read
 
 _SETTING = "modes"

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 
-from drike.edits.record import POSTGRES, StoreError
+from drike.edits.record import StoreError
 from drike.errors import DrikeError
 from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import KeyRole, Keys, Principal
 from drike.gateway.http.threads import WorkThread, in_daemon_thread
+from drike.stores.failures import POSTGRES
 from drike.stores.opening import TENANT
 
 # Seconds between two looks at files of stores, and for new gates.

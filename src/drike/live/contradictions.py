@@ -1,4 +1,4 @@
-"""Edits that contradict one another in different words: of one subject or alias, and with the same relation.
+"""Edits that contradict one another in different words: of one subject, and with the same relation.
 
 Whether two wordings state the same relation is a logistic model of what gates compare them by, and
 of their distance in a space in which published paraphrases are near one another. It was fitted on
@@ -17,28 +17,39 @@ from drike.edits.record import EditRecord
 from drike.encoders.base import FloatArray, TextEncoder, salient, unit
 from drike.gates.calibrated import LogisticHead
 from drike.gates.inventory import inventory, probabilities
-from drike.gates.relations import (
-    OPPOSITES,
-    asks_relation,
-    contrary,
-    relation_features,
-    share_said,
-    trimmed,
-)
+from drike.gates.relations import asks_relation, relation_features, share_said
+from drike.text.question_forms import trimmed
+from drike.text.relation_words import OPPOSITES, contrary
 from drike.text.words import masked
 
 FILE = "contradictions.npz"
-FEATURES = (  # the weights of the first two are given, not fitted
-    *("distance", "opposite", "cosine", "same", "relation", "other", "less", "more"),
-    *("same_kind", "other_kind", "contrary", "vague", "asks"),
+FEATURES = (
+    "distance",  # the weights of the first two are given, not fitted
+    "opposite",
+    "cosine",
+    "same",
+    "relation",
+    "other",
+    "less",
+    "more",
+    "same_kind",
+    "other_kind",
+    "contrary",
+    "vague",
+    "asks",
 )
-_LEAST, _NEAR = 0.01, 0.1  # as in `calibrated` and `inventory`
+# As in `gates.calibrated` and `gates.inventory`, with which the model was fitted.
+_LEAST_PROBABILITY = 0.01
+_NEAR = 0.1
 _MOST = 64  # edits of a subject that are compared, those with the nearest wordings
 
 
 @dataclass(frozen=True, eq=False)
 class SameRelation:
-    """The model, fitted with salient vectors of an encoder: weights of `FEATURES`, the space [d, k] of the distance."""
+    """The model, fitted with the salient vectors of an encoder.
+
+    head: weights of `FEATURES`. space: [d, k], in which the distance is measured.
+    """
 
     head: LogisticHead
     space: FloatArray
@@ -47,10 +58,11 @@ class SameRelation:
 
     def alike(self, record: EditRecord, others: Mapping[int, EditRecord]) -> list[int]:
         """The ids of those edits of the record's subject that state the same relation."""
-        found = features(record, list(others.values()), self.encoder, self.space)
+        edit_ids = list(others)
+        features_by_place = features(record, list(others.values()), self.encoder, self.space)
         return [
-            list(others)[place]
-            for place, row in found.items()
+            edit_ids[place]
+            for place, row in features_by_place.items()
             if self.head.logit(row) >= self.threshold
         ]
 
@@ -58,18 +70,27 @@ class SameRelation:
 @cache
 def same_relation(encoder: TextEncoder) -> SameRelation | None:
     """The model that comes with drike; None for another encoder than it was fitted with."""
-    with (
-        resources.as_file(resources.files("drike.live").joinpath(FILE)) as path,
-        np.load(path) as kept,
-    ):
-        if str(kept["encoder"]) != encoder.identity.get("sha256"):
+    file = resources.files("drike.live").joinpath(FILE)
+    with resources.as_file(file) as path, np.load(path) as fitted:
+        if str(fitted["encoder"]) != encoder.identity.get("sha256"):
             return None
-        head = LogisticHead(
-            dict(zip(FEATURES, kept["weights"].tolist(), strict=True)), float(kept["bias"])
-        )
+        weights = dict(zip(FEATURES, fitted["weights"].tolist(), strict=True))
         return SameRelation(
-            head, kept["space"].astype(np.float32), float(kept["threshold"]), encoder
+            head=LogisticHead(weights, float(fitted["bias"])),
+            space=fitted["space"].astype(np.float32),
+            threshold=float(fitted["threshold"]),
+            encoder=encoder,
         )
+
+
+@dataclass(frozen=True, order=True)
+class _NearestWordings:
+    """The nearest wordings of a record and another one, by their places among all texts."""
+
+    distance: float  # squared
+    place: int  # of the other record
+    own_text: int
+    other_text: int
 
 
 def features(
@@ -82,31 +103,67 @@ def features(
 
     space: [d, k], if any.
     """
-    texts = [wordings(each) for each in (record, *others)]
-    place = {text: i for i, text in enumerate(dict.fromkeys(text for own in texts for text in own))}
-    vectors = unit(salient(encoder).encode(list(place)))
-    near = inventory(encoder).nearness(vectors)
-    relations = probabilities(near)
+    texts_by_record = [wordings(each) for each in (record, *others)]
+    texts = list(dict.fromkeys(text for texts in texts_by_record for text in texts))
+    vectors = unit(salient(encoder).encode(texts))
+    nearness = inventory(encoder).nearness(vectors)  # [text, relation]
+    relations = probabilities(nearness)  # [text, relation]
+
     points = vectors if space is None else vectors @ space
-    own, *theirs = ([place[text] for text in wordings] for wordings in texts)
-    nearest = list[tuple[float, int, int, int]]()
-    for i, there in enumerate(theirs):
-        distances = ((points[own][:, None] - points[there][None]) ** 2).sum(axis=2)
-        first, second = divmod(int(distances.argmin()), len(there))
-        nearest.append((float(distances.min()), i, own[first], there[second]))
-    said, found = list(place), {}
-    for distance, i, a, b in sorted(nearest)[:_MOST]:
-        one, other, p, q = said[a], said[b], relations[a], relations[b]
-        shares = share_said(other, record), share_said(one, others[i])
-        claims = np.exp((near[[a, b]] - 1) / _NEAR) * (1 - relations[[b, a]])
-        found[i] = {
-            "distance": distance, "opposite": float(contrary(one, other, OPPOSITES)),
-            "cosine": float(vectors[a] @ vectors[b]), "same": log(_LEAST + float(p @ q)),
-            "relation": float(np.sqrt(p) @ np.sqrt(q)), "other": float(claims.max(initial=0.0)),
-            "less": min(shares), "more": max(shares), **relation_features(one, other),
-            "asks": float(asks_relation(other, record) or asks_relation(one, others[i])),
-        }  # fmt: skip
-    return found
+    nearest = _nearest_wordings(texts_by_record, texts, points)
+    features_by_place: dict[int, dict[str, float]] = {}
+    for pair in sorted(nearest)[:_MOST]:
+        own = pair.own_text
+        theirs = pair.other_text
+        # How near each wording is to relations that the other is not about.
+        claims = np.exp((nearness[[own, theirs]] - 1) / _NEAR) * (1 - relations[[theirs, own]])
+        same = float(relations[own] @ relations[theirs])
+        overlap = np.sqrt(relations[own]) @ np.sqrt(relations[theirs])
+        features_by_place[pair.place] = {
+            "distance": pair.distance,
+            "cosine": float(vectors[own] @ vectors[theirs]),
+            "same": log(_LEAST_PROBABILITY + same),
+            "relation": float(overlap),
+            "other": float(claims.max(initial=0.0)),
+            **_features_of_words(texts[own], texts[theirs], record, others[pair.place]),
+        }
+    return features_by_place
+
+
+def _nearest_wordings(
+    texts_by_record: Sequence[Sequence[str]], texts: Sequence[str], points: FloatArray
+) -> list[_NearestWordings]:
+    """For the first record and each other one the nearest pair of their wordings.
+
+    points: [text, k], of all texts.
+    """
+    place_by_text = {text: place for place, text in enumerate(texts)}
+    own, *others = ([place_by_text[text] for text in record] for record in texts_by_record)
+    own_points = points[own]
+    nearest: list[_NearestWordings] = []
+    for place, theirs in enumerate(others):
+        differences = own_points[:, None] - points[theirs][None]
+        distances = (differences**2).sum(axis=2)  # [own wording, their wording]
+        closest = int(distances.argmin())
+        row, column = divmod(closest, len(theirs))
+        distance = float(distances[row, column])
+        nearest.append(_NearestWordings(distance, place, own[row], theirs[column]))
+    return nearest
+
+
+def _features_of_words(
+    own: str, theirs: str, record: EditRecord, other: EditRecord
+) -> dict[str, float]:
+    """What the words of two records' nearest wordings say of their relations."""
+    shares = (share_said(theirs, record), share_said(own, other))
+    asks = asks_relation(theirs, record) or asks_relation(own, other)
+    return {
+        "opposite": float(contrary(own, theirs, OPPOSITES)),
+        "less": min(shares),
+        "more": max(shares),
+        **relation_features(own, theirs),
+        "asks": float(asks),
+    }
 
 
 def wordings(record: EditRecord) -> list[str]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import regex
 
 from drike.answers.matching import normalise
-from drike.edits.record import EditRecord, EditVersion, RecordError, Status, checked
+from drike.edits.record import EditRecord, EditVersion, RecordError, Status
+from drike.edits.record_checks import checked
 from drike.errors import DrikeError
 from drike.gates.index import EditIndex
 from drike.live.report_texts import EDGES, objects_of, statement_of, subject_of

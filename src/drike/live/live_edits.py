@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from drike.edits.record import EditVersion, Status, stamp
+from drike.edits.record import EditVersion, Status
+from drike.edits.times import stamp
 from drike.encoders.base import TextEncoder
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex

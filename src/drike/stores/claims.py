@@ -7,7 +7,8 @@ others: the sum of a number for each claim (its mark), which is kept up to date 
 
 import hashlib
 
-from drike.edits.record import EditRecord, Status, conflict_keys
+from drike.edits.conflicts import conflict_keys
+from drike.edits.record import EditRecord, Status
 from drike.stores.database import Database, insert
 
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from drike.edits.record import stamp
+from drike.edits.times import stamp
 
 
 def now() -> str:

@@ -11,15 +11,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drike.edits import record as records
-from drike.edits.record import (
-    ApprovalError,
-    ConflictError,
-    EditRecord,
-    EditVersion,
-    Status,
-    StoreError,
-)
+from drike.edits.conflicts import ConflictError, overlap
+from drike.edits.record import ApprovalError, EditRecord, EditVersion, Status, StoreError, effect
+from drike.edits.record_checks import checked
+from drike.edits.times import stamp
 from drike.stores import clock
 from drike.stores.approvals import is_approved
 from drike.stores.database import Database
@@ -84,7 +79,7 @@ class EditStore:
         """
         with self.transaction():
             now = clock.now()
-            record = _with_review_date(records.checked(record), now)
+            record = _with_review_date(checked(record), now)
             if replaces is None:
                 edit_id = self.log.next_edit_id
                 earlier: Sequence[EditVersion] = []
@@ -164,12 +159,12 @@ class EditStore:
             return []
         rival_ids = self.log.claims.claimants(record)
         decided = [version.record for version in earlier if version.record.status.decides]
-        says_the_same = bool(decided) and records.effect(decided[-1]) == records.effect(record)
+        says_the_same = bool(decided) and effect(decided[-1]) == effect(record)
         if not says_the_same:
             rival_ids.update(self.alike(self, record))
         rival_ids.discard(edit_id)
         rivals = [decided_version(self.changes(edit=rival_id)) for rival_id in sorted(rival_ids)]
-        return [rival for rival in rivals if records.overlap(rival.record, record)]
+        return [rival for rival in rivals if overlap(rival.record, record)]
 
 
 def _none_alike(store: EditStore, record: EditRecord) -> Collection[int]:
@@ -182,7 +177,7 @@ def _with_review_date(record: EditRecord, now: str) -> EditRecord:
     if record.review_by or not record.review_days:
         return record
     due = datetime.fromisoformat(now) + timedelta(days=record.review_days)
-    return replace(record, review_by=records.stamp(due))
+    return replace(record, review_by=stamp(due))
 
 
 def _superseded(record: EditRecord, by_edit: int, author: str | None) -> EditRecord:
@@ -193,7 +188,7 @@ def _superseded(record: EditRecord, by_edit: int, author: str | None) -> EditRec
 
 def _contradicts_all(record: EditRecord, rivals: Sequence[EditVersion]) -> bool:
     """Whether no rival has the same effect as the record, which then is no mere repetition."""
-    return all(records.effect(rival.record) != records.effect(record) for rival in rivals)
+    return all(effect(rival.record) != effect(record) for rival in rivals)
 
 
 def required_approvals(store: EditStore) -> int:

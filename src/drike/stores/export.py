@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from drike.edits.record import EditVersion, Status, StoreError, damaged
+from drike.edits.record import EditVersion, Status, StoreError
 from drike.stores.database import insert, select
 from drike.stores.edit_store import APPROVALS, APPROVALS_SET, EditStore, required_approvals
+from drike.stores.failures import damaged
 from drike.stores.imports import PlacedRecord, ReadRow
 from drike.stores.log import LogRow, read_rows
 from drike.stores.snapshots import folded, snapshot

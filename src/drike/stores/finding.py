@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from drike.edits.record import MADE, EditVersion, RecordError, Status, to_values
+from drike.edits.record import MADE, EditVersion, RecordError, Status
+from drike.edits.record_json import to_values
 from drike.stores.moves import is_due
 from drike.stores.snapshots import Snapshot
 from drike.text.words import words

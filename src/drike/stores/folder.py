@@ -14,11 +14,10 @@ from drike.edits.record import (
     RecordError,
     Status,
     StoreError,
-    checked,
     effect,
-    record_of,
-    to_json,
 )
+from drike.edits.record_checks import checked
+from drike.edits.record_json import record_of, to_json
 from drike.errors import DataError
 from drike.stores import moves
 from drike.stores.edit_store import EditStore, versions_of

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from drike.answers.matching import normalise
-from drike.edits.record import ConflictError, EditRecord, EditVersion, Status, effect, to_json
+from drike.edits.conflicts import ConflictError
+from drike.edits.record import EditRecord, EditVersion, Status, effect
+from drike.edits.record_json import to_json
 from drike.stores import moves
 from drike.stores.approvals import imported_author
 from drike.stores.edit_store import EditStore, required_approvals

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from drike.edits.record import StoreError, damaged
+from drike.edits.record import StoreError
 from drike.stores import clock
 from drike.stores.database import Database, insert, select
+from drike.stores.failures import damaged
 from drike.stores.settings import Settings
 from drike.support.records import parse, read
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from drike.edits import record as records
-from drike.edits.record import EditRecord, EditVersion, damaged
+from drike.edits.record import EditRecord, EditVersion
+from drike.edits.record_json import from_json, to_json
 from drike.stores.claims import Claims
 from drike.stores.database import Database, insert
+from drike.stores.failures import damaged
 from drike.stores.settings import Settings
 from drike.stores.snapshots import folded
 
@@ -93,7 +94,7 @@ class EditLog:
 
     def append(self, edit_id: int, version: int, at: str, record: EditRecord) -> EditVersion:
         """Add a version of an edit, inside a transaction."""
-        content = (self._end.number + 1, edit_id, version, at, records.to_json(record))
+        content = (self._end.number + 1, edit_id, version, at, to_json(record))
         checksum = _checksum(content, self._end.checksum)
         self.append_row((*content, checksum), record)
         return EditVersion(*content[:4], record, checksum)
@@ -209,7 +210,7 @@ def read_rows(
 
 def _version_of(row: Sequence[Any]) -> EditVersion:
     number, edit_id, version, created_at, entry, checksum, _ = row
-    return EditVersion(number, edit_id, version, created_at, records.from_json(entry), checksum)
+    return EditVersion(number, edit_id, version, created_at, from_json(entry), checksum)
 
 
 def _checksum(content: Sequence[object], previous: str | None) -> str:

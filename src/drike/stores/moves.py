@@ -15,10 +15,10 @@ from drike.edits.record import (
     Move,
     Status,
     StoreError,
-    checked,
     effect,
-    stamp,
 )
+from drike.edits.record_checks import checked
+from drike.edits.times import stamp
 from drike.stores.approvals import approvers, authors, is_approved, person
 from drike.stores.edit_store import EditStore, required_approvals, versions_of
 from drike.stores.snapshots import Snapshot, decided_version

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from drike.edits.record import POSTGRES, StoreError
+from drike.edits.record import StoreError
 from drike.stores.edit_store import EditStore
+from drike.stores.failures import POSTGRES
 
 TENANT = "default"
 

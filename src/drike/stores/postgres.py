@@ -14,10 +14,10 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.edits import record as records
 from drike.edits.record import MissingStoreError, StoreError, UnavailableError
 from drike.stores.database import held, migrations
 from drike.stores.edit_store import EditStore
+from drike.stores.failures import BUSY, DAMAGED, FULL, Remedies, explained
 
 _MIGRATIONS = [step.encode() for step in migrations("postgres.sql")]
 # `claims.mark_of`, summed by the server, which need not send 100,000 claims for that.
@@ -45,13 +45,13 @@ _SETTINGS = {
 }
 _RIGHTS = "does not allow this ({}): connect as a user with that right, to the primary server"
 _UNKNOWN = "cannot be used ({}): look into the server's log"
-_REMEDIES: records.Remedies = (  # by how codes of errors begin
+_REMEDIES: Remedies = (  # by how codes of errors begin
     # No lock is free, or another writer made a change.
-    (("55P03", "23505", "40P01"), UnavailableError, records.BUSY),
+    (("55P03", "23505", "40P01"), UnavailableError, BUSY),
     (("42501", "25006"), StoreError, _RIGHTS),
-    ("53", UnavailableError, records.FULL.format("{}", "server")),
+    ("53", UnavailableError, FULL.format("{}", "server")),
     ("3F000", StoreError, "cannot hold a store ({}): create the schema that search_path names"),
-    (("42", "XX"), StoreError, records.DAMAGED),
+    (("42", "XX"), StoreError, DAMAGED),
     ("57", UnavailableError, _UNKNOWN),
     ("", StoreError, _UNKNOWN),
 )
@@ -323,7 +323,7 @@ class PostgresDatabase:
             code = problem.sqlstate or ""
             why = _message_of(problem)
             if code and not code.startswith(_CONNECTION_LOST):
-                raise records.explained(self.name, code, why, _REMEDIES) from problem
+                raise explained(self.name, code, why, _REMEDIES) from problem
             if self._writing:
                 what = f"lost its connection ({why}), so nothing of the change was kept: try again"
             else:

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from drike.edits.record import damaged
 from drike.stores import clock
 from drike.stores.database import Database, select
+from drike.stores.failures import damaged
 
 _LONGEST_HISTORY = 100  # entries
 

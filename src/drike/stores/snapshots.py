@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from drike.edits import record as records
-from drike.edits.record import EditRecord, EditVersion, Status
+from drike.edits.record import EditRecord, EditVersion, Status, effect
+from drike.edits.times import holds_at, stamp
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,16 @@ class Snapshot:
 
     def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[EditVersion, ...]:
         """The edits with this status that hold at a time."""
-        time = records.stamp(at)
+        time = stamp(at)
         return tuple(
             edit
             for edit in self.edits.values()
-            if edit.record.status is status and records.holds_at(edit.record, time)
+            if edit.record.status is status and holds_at(edit.record, time)
         )
 
     def next_change(self, at: datetime) -> str | None:
         """When edits next begin or cease to hold after a time; None if the same ones hold forever."""
-        now = records.stamp(at)
+        now = stamp(at)
         times: list[str | None] = []
         for edit in self.edits.values():
             times += (edit.record.valid_from, edit.record.valid_to)
@@ -72,7 +72,7 @@ def snapshot(log: ChangeLog, since: Snapshot | None = None) -> Snapshot:
 
 def snapshot_at(log: ChangeLog, at: datetime) -> Snapshot:
     """What the edits were at a time. Raises StoreError."""
-    time = records.stamp(at)
+    time = stamp(at)
     return folded([change for change in log.changes() if change.created_at <= time])
 
 
@@ -98,7 +98,7 @@ def folded(changes: Sequence[EditVersion], since: Snapshot = Snapshot()) -> Snap
 
 
 def _say_the_same(first: EditRecord, second: EditRecord) -> bool:
-    same_effect = records.effect(first) == records.effect(second)
+    same_effect = effect(first) == effect(second)
     return first.status is second.status and same_effect
 
 

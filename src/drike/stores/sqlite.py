@@ -9,21 +9,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from drike.edits import record as records
-from drike.edits.record import MissingStoreError, StoreError, UnavailableError, damaged
+from drike.edits.record import MissingStoreError, StoreError, UnavailableError
 from drike.stores.database import held, migrations, select
 from drike.stores.edit_store import EditStore
+from drike.stores.failures import BUSY, DAMAGED, FULL, Remedies, damaged, explained
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
 _MIGRATIONS = [step.split("\n\n") for step in migrations("sqlite.sql")]
 _SCHEMA_VERSION = len(_MIGRATIONS)
 _CLOSED = "cannot be opened ({}): check the path and its permissions, or give another --store"
-_REMEDIES: records.Remedies = (  # by how names of SQLite's errors begin
-    (("SQLITE_BUSY", "SQLITE_LOCKED"), UnavailableError, records.BUSY),
-    (("SQLITE_FULL", "SQLITE_IOERR"), UnavailableError, records.FULL.format("{}", "disk")),
+_REMEDIES: Remedies = (  # by how names of SQLite's errors begin
+    (("SQLITE_BUSY", "SQLITE_LOCKED"), UnavailableError, BUSY),
+    (("SQLITE_FULL", "SQLITE_IOERR"), UnavailableError, FULL.format("{}", "disk")),
     (("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"), UnavailableError, _CLOSED),
-    ("", StoreError, records.DAMAGED),
+    ("", StoreError, DAMAGED),
 )
 
 
@@ -219,7 +219,7 @@ class SqliteDatabase:
             kind = getattr(problem, "sqlite_errorname", "")
             if kind.startswith("SQLITE_READONLY"):
                 self._opened = None  # so that it is opened anew: it may be writable by then
-            raise records.explained(self.name, kind, str(problem), _REMEDIES) from problem
+            raise explained(self.name, kind, str(problem), _REMEDIES) from problem
 
 
 def _header(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from drike.edits.edit import Edit
-from drike.edits.record import LISTS, REQUIRED, EditRecord, RecordError, checked, record_of
+from drike.edits.record import LISTS, REQUIRED, EditRecord, RecordError
+from drike.edits.record_checks import checked
+from drike.edits.record_json import record_of
 from drike.errors import DataError
 from drike.stores.columns import COLUMNS, SEPARATOR, columns_by_name, name_of, similar_name
 from drike.stores.imports import Imported, PlacedRecord, ReadRow

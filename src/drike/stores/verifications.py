@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from drike.answers.statements import Stated
-from drike.edits.record import StoreError, damaged
+from drike.edits.record import StoreError
 from drike.stores.database import Database, insert, select
+from drike.stores.failures import damaged
 from drike.stores.settings import Settings
 from drike.support.records import parse, read
 

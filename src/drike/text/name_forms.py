@@ -9,24 +9,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drike.text.short_forms import (
-    NameMatch,
-    is_person,
-    plain_size,
-    short_forms,
-)
+from drike.text.fingerprints import MODULUS, Fingerprints, extended
+from drike.text.short_forms import NameMatch, ShortForm, is_person, plain_size, short_forms
 from drike.text.word_lists import in_other_languages, word_list
-from drike.text.words import MAX_NAME_PARTS, MODULUS, Fingerprints, Words, extended
+from drike.text.words import MAX_NAME_PARTS, Words
 
-LONG_WORD, LONGEST_WORD = 5, 40  # letters; other words of names are not checked for typos
-WHOLE, WORD, LAST = (
-    0x9E3779B97F4A7C15,
-    0xC2B2AE3D27D4EB4F,
-    0x27D4EB2F165667C5,
-)  # what a fingerprint is of
+# Letters of the words of names that are checked for typing errors.
+LONG_WORD = 5
+LONGEST_WORD = 40
+
+# What a fingerprint is of: it is combined with one of these bit by bit (xor), so that a word, a
+# name of one word and the beginning of a longer name have different ones.
+WHOLE = 0x9E3779B97F4A7C15  # a whole name
+WORD = 0xC2B2AE3D27D4EB4F  # a word of a name
+LAST = 0x27D4EB2F165667C5  # a last name of one word
+SHORTER = 0x85EBCA6B27D4EB4F  # a name that is not the full one
 _LONG = 0x9FB21C651E98DF25  # a word that may be misspelt
-_PERSON, SHORTER = 0x165667B19E3779F9, 0x85EBCA6B27D4EB4F
-OF_KIND = {kind: i * 0x85EBCA77C2B2AE63 % MODULUS for i, kind in enumerate(NameMatch)}
+_PERSON = 0x165667B19E3779F9  # a first and a last name
+OF_KIND = {kind: number * 0x85EBCA77C2B2AE63 % MODULUS for number, kind in enumerate(NameMatch)}
+
+_SIGNS_FROM = "\u2e80"  # on: Han and kana, of which two signs are a whole name
+_SHORTEST_NAME = 3  # letters; shorter ones may mean something else
 
 
 class NameForms(NamedTuple):
@@ -40,84 +43,119 @@ class NameForms(NamedTuple):
 
     @classmethod
     def of(cls, names: Sequence[Words]) -> NameForms:
-        """Those of the names of an edit, the subject first."""
+        """The names of an edit, the subject first; names of too many words are left out."""
         forms = cls(names[0].fingerprint, set(), set(), {}, {})
         for name in names:
-            keys, folded = name.keys.tolist(), name.folded()
+            keys = name.keys.tolist()
             if not 0 < len(keys) <= MAX_NAME_PARTS:
                 continue
+            folded = name.folded()
             forms._add(NameMatch.FULL, name.between(0, len(keys)), keys, folded)
-            forms.parts.update([key ^ WORD for key in keys])
-            long = {
-                w: k ^ _LONG
-                for w, k in zip(folded, keys, strict=True)
-                if LONG_WORD <= len(w) <= LONGEST_WORD
-            }
-            forms.long.update(long)
-            forms.parts.update(long.values())
-            size = plain_size(name)
-            at = next((i for i in range(size - 1) if folded[i] not in word_list("titles")), 0)
-            paired = size > 1 and min(map(len, (folded[at], folded[size - 1]))) > 1
-            paired = paired and folded[at] not in word_list("articles")
-            if paired and is_person(name, folded, at, size):
-                pair = (keys[at] + keys[size - 1]) * _PERSON % MODULUS ^ _PERSON
-                forms.names.add(pair ^ OF_KIND[NameMatch.PARTIAL])
-                forms.parts.add(pair)
-                if all(
-                    len(word) == 1 or word in word_list("particles")
-                    for word in folded[at + 1 : size - 1]
-                ):
-                    forms.parts.add(pair ^ SHORTER)  # a text may add middle names
+            forms._add_words(keys, folded)
+            forms._add_first_and_last_name(name, keys, folded)
             for form in short_forms(name, folded):
-                begin, end = form.begin, form.end
-                if not form.prefix:
-                    forms._add(
-                        form.kind, name.between(begin, end), keys[begin:end], folded[begin:end]
-                    )
-                elif begin < end:  # initials are looked for where the last name is
-                    forms.names.add(extended(key_of(form.prefix), keys[begin]) ^ OF_KIND[form.kind])
-                else:
-                    forms._add_other(form.kind, form.prefix)
-            for other in in_other_languages().get(" ".join(folded), ()):
-                forms._add_other(NameMatch.SHORT, other)
+                forms._add_short_form(form, name, keys, folded)
+            for other_name in in_other_languages().get(" ".join(folded), ()):
+                forms._add_other(NameMatch.SHORT, other_name)
         return forms
 
-    def _add_other(self, kind: NameMatch, text: str) -> None:
-        """A name that has words which no stored name has."""
-        own = Words.of(text)
-        self._add(kind, text, own.keys.tolist(), own.folded())
-        self.parts.update(key ^ WORD for key in own.keys.tolist())
-
     def _add(self, kind: NameMatch, text: str, keys: Sequence[int], folded: Sequence[str]) -> None:
-        """A name, and its beginnings as `parts`; a single last name is looked for by itself."""
+        """Add a name, and its beginnings as parts.
+
+        text: as it is written; keys and folded: its words.
+        """
         whole = 0
         for key in keys:
             whole = extended(whole, key)
             self.parts.add(whole)
-        self.parts.add(whole ^ (LAST if kind is NameMatch.LAST and len(keys) == 1 else WHOLE))
+        is_one_last_name = kind is NameMatch.LAST and len(keys) == 1  # is looked for by itself
+        self.parts.add(whole ^ (LAST if is_one_last_name else WHOLE))
         if kind is not NameMatch.FULL:
             self.parts.add(whole ^ SHORTER)
         self.names.add(whole ^ OF_KIND[kind])
-        common = folded[0] in word_list("common words") and all(
-            word in word_list("common words") for word in folded
-        )
-        short = len(text) < 3 and text < "\u2e80"  # two signs of Han are a whole name
-        if common or short or " ".join(folded) in word_list("homonyms"):
+        if _may_mean_something_else(text, folded):
             self.written[text] = whole
+
+    def _add_words(self, keys: Sequence[int], folded: Sequence[str]) -> None:
+        """Add the words of a full name."""
+        self.parts.update([key ^ WORD for key in keys])
+        for word, key in zip(folded, keys, strict=True):
+            if LONG_WORD <= len(word) <= LONGEST_WORD:
+                self.long[word] = key ^ _LONG
+                self.parts.add(key ^ _LONG)
+
+    def _add_first_and_last_name(
+        self, name: Words, keys: Sequence[int], folded: Sequence[str]
+    ) -> None:
+        """Add the first and last name of what may be a person, in any order."""
+        size = plain_size(name)
+        if size <= 1:
+            return
+        titles = word_list("titles")
+        first = next((i for i in range(size - 1) if folded[i] not in titles), 0)
+        last = size - 1
+        has_initial = min(len(folded[first]), len(folded[last])) <= 1
+        if has_initial or folded[first] in word_list("articles"):
+            return
+        if not is_person(name, folded, first, size):
+            return
+
+        both = (keys[first] + keys[last]) * _PERSON % MODULUS ^ _PERSON
+        self.names.add(both ^ OF_KIND[NameMatch.PARTIAL])
+        self.parts.add(both)
+        particles = word_list("particles")
+        if all(len(word) == 1 or word in particles for word in folded[first + 1 : last]):
+            self.parts.add(both ^ SHORTER)  # a text may add middle names
+
+    def _add_short_form(
+        self, form: ShortForm, name: Words, keys: Sequence[int], folded: Sequence[str]
+    ) -> None:
+        begin, end = form.begin, form.end
+        if not form.prefix:
+            text = name.between(begin, end)
+            self._add(form.kind, text, keys[begin:end], folded[begin:end])
+        elif begin < end:
+            # Initials are looked for where the last name is, so these are no parts.
+            whole = extended(key_of(form.prefix), keys[begin])
+            self.names.add(whole ^ OF_KIND[form.kind])
+        else:
+            self._add_other(form.kind, form.prefix)
+
+    def _add_other(self, kind: NameMatch, text: str) -> None:
+        """Add a name that has words which the full names have not."""
+        name = Words.of(text)
+        keys = name.keys.tolist()
+        self._add(kind, text, keys, name.folded())
+        self.parts.update(key ^ WORD for key in keys)
+
+
+def _may_mean_something_else(text: str, folded: Sequence[str]) -> bool:
+    """Whether a name is of common words, very short, or one of several well-known things."""
+    common_words = word_list("common words")
+    if folded[0] in common_words and all(word in common_words for word in folded):
+        return True
+    if len(text) < _SHORTEST_NAME and text < _SIGNS_FROM:
+        return True
+    return " ".join(folded) in word_list("homonyms")
 
 
 def forms_of(names_of: Mapping[int, Sequence[str]]) -> dict[int, NameForms]:
-    """The forms of the names of edits, by id."""
-    read = iter(Words.of_each([name for names in names_of.values() for name in names]))
-    return {id: NameForms.of(list(islice(read, len(names)))) for id, names in names_of.items()}
+    """The forms of the names of edits, by the edits' ids."""
+    all_names = [name for names in names_of.values() for name in names]
+    words_of_names = iter(Words.of_each(all_names))
+    return {
+        edit_id: NameForms.of(list(islice(words_of_names, len(names))))
+        for edit_id, names in names_of.items()
+    }
 
 
 @lru_cache(maxsize=1 << 12)
-def key_of(word: str) -> int:
+def key_of(text: str) -> int:
     """The fingerprint of a word, or of some."""
-    return Words.of(word).fingerprint
+    return Words.of(text).fingerprint
 
 
 def pair(first: Fingerprints, last: Fingerprints) -> Fingerprints:
     """The fingerprints of two names in any order."""
-    return (first + last) * np.uint64(_PERSON) ^ np.uint64(_PERSON)
+    person = np.uint64(_PERSON)
+    return (first + last) * person ^ person

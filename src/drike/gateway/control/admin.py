@@ -18,7 +18,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from drike.edits.record import ConflictError, Status, UnavailableError, stamp
+from drike.edits.conflicts import ConflictError
+from drike.edits.record import Status, UnavailableError
+from drike.edits.times import stamp
 from drike.errors import DrikeError
 from drike.gates.calibration import Bin, curve
 from drike.gates.decision import Decision

@@ -9,8 +9,9 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from drike.edits import record as records
 from drike.edits.record import EditVersion, Status, UnavailableError
+from drike.edits.record_json import fields_of, record_of, to_values
+from drike.edits.times import stamp
 from drike.gateway.errors import RequestError
 from drike.gateway.feed import EditFeed
 from drike.gateway.health import summary
@@ -121,7 +122,7 @@ async def add(call: AdminCall) -> Json:
     """Add an edit; as a proposal, where its author may not decide or the store requires approvals."""
     fields, principal = dict(call.values), call.principal
     supersede = fields.pop("supersede", False) is True
-    record = records.record_of(fields)
+    record = record_of(fields)
     claimed = None if principal.name else record.author
     author = principal.author if claimed is None else claimed_author(claimed, principal.author)
     record = replace(record, author=author, move=None)
@@ -164,7 +165,7 @@ async def change(call: AdminCall) -> Json:
         return await call.write(acts[name])
     fields, text = {}, None
     if name == "change":
-        fields = records.fields_of(values.get("changes"))
+        fields = fields_of(values.get("changes"))
     elif name == "status":
         fields = {"status": read(Status, values.get("status", ""))}
         if fields["status"] not in _STATUSES:
@@ -280,14 +281,14 @@ def edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
         "created_at": edit.created_at,
         "number": edit.number,
     }
-    known |= records.to_values(edit.record)
+    known |= to_values(edit.record)
     if feed is None:
         return known
     proposal = feed.snapshot.proposals.get(edit.id)
     waiting = None if proposal in (None, edit) else edit_json(proposal)
     held = feed.index.edits.get(edit.id)
     late = feed.snapshot.edits.get(edit.id) == edit and moves.is_due(
-        edit.record, records.stamp(datetime.now(UTC))
+        edit.record, stamp(datetime.now(UTC))
     )
     return {
         **known,

@@ -18,7 +18,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from drike.edits.record import EditVersion, Move, Status, StoreError, stamp
+from drike.edits.record import EditVersion, Move, Status, StoreError
+from drike.edits.times import stamp
 from drike.errors import UsageError
 from drike.gateway.health import health
 from drike.models.served import is_exposed, is_http, key_in
