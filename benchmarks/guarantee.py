@@ -65,15 +65,15 @@ def tables(seed: int, model: Any, encoder: Any, dataset: Any) -> dict[str, Table
     pool = Pool(parts.demonstrations, encoder, seed=seed)
     policy, held = trained_policy(model, pool, parts.train), (*parts.validation, *parts.test)
     answers = list(answers_under(actions(pool.roles), model, pool, held))
-    right, probes, costs = count_right(policy, held, answers, price=PRICE)
+    counts = count_right(policy, held, answers, price=PRICE)
     fixed = [mix for mix in mixes_of(pool.roles) if shows_all_fixed(mix, pool)][::-1]
     of_k = AnswerMatrix.of(held, list(answers_under(fixed, model, pool, held)))
     by_k = {
         mix.retains: of_k.counts(of_k.always(column))[..., 0] for column, mix in enumerate(fixed)
     }
     return {
-        "shift": (right, probes, costs),
-        "k": (by_k, probes, {mix.retains: PRICE * mix.size / 32 for mix in fixed}),
+        "shift": (counts.right, counts.probes, counts.costs),
+        "k": (by_k, counts.probes, {mix.retains: PRICE * mix.size / 32 for mix in fixed}),
     }
 
 

@@ -45,9 +45,11 @@ from drike.research.datasets.dataset import Source as Source
 from drike.research.datasets.dataset import Split as Split
 from drike.research.datasets.dataset import SplitIds as SplitIds
 from drike.research.datasets.generated import with_generated as with_generated
-from drike.research.edited_model import BeforeAfter as BeforeAfter
-from drike.research.edited_model import EditedModel as EditedModel
-from drike.research.edited_model import Explanation as Explanation
+from drike.research.datasets.read_log import Cut as Cut
+from drike.research.datasets.read_log import Dropped as Dropped
+from drike.research.deployment.edited_model import BeforeAfter as BeforeAfter
+from drike.research.deployment.edited_model import EditedModel as EditedModel
+from drike.research.deployment.explanations import Explanation as Explanation
 from drike.research.editors.budgets import Budget as Budget
 from drike.research.editors.budgets import Fraction as Fraction
 from drike.research.editors.budgets import Threshold as Threshold
@@ -100,8 +102,6 @@ from drike.stores.database import Database as Database
 from drike.stores.edit_store import EditStore as EditStore
 from drike.stores.opening import open_store as open_store
 from drike.stores.sqlite import SqliteStore as SqliteStore
-from drike.support.rows import Cut as Cut
-from drike.support.rows import Dropped as Dropped
 from drike.support.table import Estimate as Estimate
 from drike.support.table import Table as Table
 from drike.text.relation_wordings import Relation as Relation

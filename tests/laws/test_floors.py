@@ -32,7 +32,8 @@ TORCH = {
     "models.local.architecture", "models.local.attention", "models.local.plans", "models.local.memory",
     "models.local.prefix_cache", "models.local.scoring", "models.local.self_check", "models.local.scorer",
     "encoders.frozen", "support.huggingface", "research.editors.retriever",
-    "research.training.algorithm1", "research.training.s_objective", "research.runs.checkpoint",
+    "research.training.algorithm1", "research.training.s_objective",
+    "research.training.policy_tensors", "research.runs.checkpoint",
 }  # fmt: skip
 
 # Command lines of their own, which print tables as drike does; and the measure of what commands enter.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.support.files import KeyValueFile
+from drike.support.key_value_file import KeyValueFile
 
 
 @pytest.mark.parametrize("linked", [True, False])

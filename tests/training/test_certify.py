@@ -60,7 +60,7 @@ def about_the_subject(case: EditCase) -> EditCase:
 def test_a_policy_that_forgets_neighbours_gets_a_shift_with_which_the_guarantee_holds() -> None:
     answers, cases = answered(CAPITALS[:30]), [about_the_subject(case) for case in CAPITALS[:30]]
     eager = UNTRAINED
-    right, _, _ = count_right(eager, cases, answers)
+    right = count_right(eager, cases, answers).right
     assert right[0.0][:, 2].sum() == 0, "it applies wherever the subject is named"
     most = max(len(case.neighborhood) for case in cases)
     kept = certify(eager, cases, answers, Guarantee("rr", 0.6), max_probes=most)

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from drike.encoders.base import FloatArray, Identity, salience_version, token_weights, unit
 from drike.errors import EncoderError, require_unicode
 from drike.support import progress
-from drike.support.files import KeyValueFile
 from drike.support.huggingface import quiet
+from drike.support.key_value_file import KeyValueFile
 
 if TYPE_CHECKING:
     from onnx import ModelProto

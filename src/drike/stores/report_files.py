@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.stores.inbox import GIVEN, Report, report_of
-from drike.support.rows import at, read_rows, shown
+from drike.support.rows import read_rows, shown, value_at
 
 # Under which names objects hold the text of a question, or of an answer.
 _QUESTIONS = ("question", "query", "input", "prompt", "text", "content")
@@ -60,17 +60,19 @@ def _of_open_webui(values: Mapping[str, Any]) -> Mapping[str, object]:
     if not isinstance(rating, int | float) or rating > 0:
         raise ValueError("the rating is not thumbs down")
 
-    chat = at(values, "snapshot", "chat")
-    messages = at(chat, "chat", "history", "messages") or at(chat, "history", "messages")
-    answer = at(messages, str(at(meta, "message_id")))
-    question = at(messages, str(at(answer, "parentId")))
+    chat = value_at(values, "snapshot", "chat")
+    messages = value_at(chat, "chat", "history", "messages") or value_at(
+        chat, "history", "messages"
+    )
+    answer = value_at(messages, str(value_at(meta, "message_id")))
+    question = value_at(messages, str(value_at(answer, "parentId")))
     comments = [str(data[name]) for name in ("reason", "comment") if data.get(name)]
     return {
-        "question": _text_of(at(question, "content"), _QUESTIONS),
-        "answer": _text_of(at(answer, "content"), _ANSWERS),
+        "question": _text_of(value_at(question, "content"), _QUESTIONS),
+        "answer": _text_of(value_at(answer, "content"), _ANSWERS),
         "comment": ": ".join(comments),
-        "conversation": _plain(at(meta, "chat_id")),
-        "model": _plain(data.get("model_id") or at(meta, "model_id")),
+        "conversation": _plain(value_at(meta, "chat_id")),
+        "model": _plain(data.get("model_id") or value_at(meta, "model_id")),
     }
 
 
@@ -106,7 +108,7 @@ def _is_bad(score: object) -> bool:
 def _text_of(value: object, names: Sequence[str]) -> str:
     """The text of a message: of several the user's last one, of an object what it has by a name."""
     if isinstance(value, list) and value:
-        of_users = [message for message in value if at(message, "role") == "user"]
+        of_users = [message for message in value if value_at(message, "role") == "user"]
         return _text_of((of_users or value)[-1], names)
     if isinstance(value, dict):
         for name in ("messages", *names):

@@ -1,4 +1,4 @@
-"""Raw rows of files, with typed access, and what of them is dropped and cut; every problem is a `DataError`."""
+"""Raw rows of JSON and CSV files, with typed access; every problem is a `DataError`."""
 
 from __future__ import annotations
 
@@ -7,37 +7,42 @@ import hashlib
 import io
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, count, zip_longest
+from dataclasses import dataclass
+from itertools import count, zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 from drike.errors import DataError
 
-How = Literal["unchanged", "template", "sentence", "subject"]  # where a paraphrase was cut
-
 GROUP = "records"  # the single field of a row that is published as a bare list of objects
-_LONGEST_SHOWN, _LONGEST = 60, 10_000  # characters
-_SURROGATE = re.compile(r"[\ud800-\udfff]")  # half a character: JSON can spell it, UTF-8 cannot
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of CSV files
+_LONGEST_SHOWN = 60  # characters of a value in a message
+_LONGEST = 10_000  # characters of a text
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # half a character: JSON can spell it, UTF-8 cannot
 
 
 @dataclass(frozen=True)
 class Row:
-    """One raw row of a file, or an object inside one; accessors raise DataError for a missing or wrong field."""
+    """One raw row of a file, or an object inside one.
+
+    Accessors raise DataError for a missing or wrong field. index: from 0 in JSON, and as a
+    spreadsheet counts in CSV, whose header is 1. within: the path to an inner object.
+    """
 
     file: str
-    index: int  # from 0 in JSON, and as a spreadsheet counts in CSV, whose header is 1
+    index: int
     values: dict[str, Any]
-    within: str = ""  # the path to an inner object
+    within: str = ""
 
     @property
     def place(self) -> str:
         """File and row, for messages."""
-        named = f" (case_id {shown(self.values['case_id'])})" if "case_id" in self.values else ""
-        return f"{self.file}, row {self.index}{named}"
+        place = f"{self.file}, row {self.index}"
+        if "case_id" in self.values:
+            place += f" (case_id {shown(self.values['case_id'])})"
+        return place
 
     def wrong(self, field: str, problem: str) -> DataError:
         """The error for a field of this row."""
@@ -53,129 +58,122 @@ class Row:
 
     def text(self, *path: str) -> str:
         """The text at `path`, stripped."""
-        return self._stripped(
-            self._required(path, "a text", lambda value: isinstance(value, str)), path
-        )
+        return self._stripped(self._required(path, "a text", _is_text), path)
 
     def texts(self, *path: str) -> tuple[str, ...]:
         """The texts of the list at `path`, stripped."""
-        return tuple(
-            self._stripped(text, path)
-            for text in self._required(path, "a list of texts", _is_list_of(str))
-        )
+        texts = self._required(path, "a list of texts", _is_list_of(str))
+        return tuple(self._stripped(text, path) for text in texts)
 
     def aliases(self, *path: str) -> tuple[str, ...]:
-        """The texts at `path`, be it one, a list, or a list of lists of aliases; stripped, without blanks."""
+        """The texts at `path`, stripped and without blanks.
+
+        They may be one, a list, or a list of lists of aliases.
+        """
         expected = "a text, a list of texts or a list of lists of texts"
-        value = self._required(path, expected, lambda value: _is_list_of(str)(_flat(value)))
-        return tuple(filter(None, (self._stripped(text, path) for text in _flat(value))))
+        value = self._required(path, expected, _holds_texts)
+        stripped = (self._stripped(text, path) for text in _flat(value))
+        return tuple(text for text in stripped if text)
 
     def answer(self, *path: str) -> str:
         """The first of the aliases at `path`, or "" if there is none."""
         return next(iter(self.aliases(*path)), "")
 
     def objects(self, *path: str) -> tuple[Row, ...]:
-        """The objects of the list at `path`, as rows with a path of their own; () if there is no such field."""
-        if at(self.values, *path) is None:
+        """The objects of the list at `path`, as rows with a path of their own.
+
+        () if there is no such field.
+        """
+        if value_at(self.values, *path) is None:
             return ()
         objects = self._required(path, "a list of objects", _is_list_of(dict))
         within = self.within + ".".join(path)
         return tuple(
-            Row(self.file, self.index, values, f"{within}[{i}].")
-            for i, values in enumerate(objects)
+            Row(self.file, self.index, values, f"{within}[{number}].")
+            for number, values in enumerate(objects)
         )
 
     def _required(self, path: Sequence[str], expected: str, fits: Callable[[object], bool]) -> Any:
-        value = at(self.values, *path)
-        if value is None or not fits(value):
-            raise self.wrong(
-                ".".join(path), "is missing" if value is None else f"must be {expected}"
-            )
+        value = value_at(self.values, *path)
+        if value is None:
+            raise self.wrong(".".join(path), "is missing")
+        if not fits(value):
+            raise self.wrong(".".join(path), f"must be {expected}")
         return value
 
     def _stripped(self, text: str, path: Sequence[str]) -> str:
+        field = ".".join(path)
         if _SURROGATE.search(text):
-            raise self.wrong(".".join(path), "holds half a character (a lone surrogate)")
+            raise self.wrong(field, "holds half a character (a lone surrogate)")
         if "\0" in text:
-            raise self.wrong(".".join(path), "holds a NUL character")
+            raise self.wrong(field, "holds a NUL character")
         if len(text) > _LONGEST:
-            raise self.wrong(
-                ".".join(path),
-                f"holds {len(text):,} characters, where at most {_LONGEST:,} are read",
-            )
+            limit = f"where at most {_LONGEST:,} are read"
+            raise self.wrong(field, f"holds {len(text):,} characters, {limit}")
         return text.strip()
 
 
-@dataclass(frozen=True)
-class Dropped:
-    """How many rows or probes were dropped for one reason; `example` is the first place."""
-
-    what: str
-    reason: str
-    count: int
-    example: str
-
-
-@dataclass(frozen=True)
-class Cut:
-    """One paraphrase: as published, as kept, how it was cut, and whether the cut may be wrong."""
-
-    before: str
-    after: str
-    how: How
-    suspicious: bool
-
-
-@dataclass(frozen=True)
-class ReadLog:
-    """Collects, while files are read, the rows that are dropped or lack a probe, by what and reason, and the cuts."""
-
-    dropped: defaultdict[tuple[str, str], list[Row]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    cuts: list[Cut] = field(default_factory=list)
-
-
-def at(value: object, *path: str) -> Any:
+def value_at(value: object, *path: str) -> Any:
     """What an object has at a path; None if it, or something on the way to it, is missing."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 def _is_list_of(kind: type) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(isinstance(item, kind) for item in value)
+    def fits(value: object) -> bool:
+        return isinstance(value, list) and all(isinstance(item, kind) for item in value)
+
+    return fits
+
+
+def _holds_texts(value: object) -> bool:
+    return all(isinstance(item, str) for item in _flat(value))
 
 
 def _flat(value: object) -> list[Any]:
     """The members of a list and of the lists in it; a single value by itself."""
-    outer = value if isinstance(value, list) else [value]
-    return [item for part in outer for item in (part if isinstance(part, list) else [part])]
+    flat = list[Any]()
+    for part in value if isinstance(value, list) else [value]:
+        flat += part if isinstance(part, list) else [part]
+    return flat
 
 
 def shown(value: object) -> str:
-    """A value from a file for use in a message: printable, on one line, cut after some characters."""
+    """A value from a file for use in a message: printable, on one line, cut if it is long."""
     text = str(value)
-    text = text if text.isprintable() else repr(text)
+    if not text.isprintable():
+        text = repr(text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def read_rows(path: Path, name: str) -> tuple[list[Row], str]:
-    """The rows of a JSON list, JSON lines or CSV file; its SHA-256. Raises DataError as `scan_rows` and for a row."""
+    """The rows of a JSON list, JSON lines or CSV file, and its SHA-256.
+
+    Raises DataError as `scan_rows`, and for a row that cannot be used.
+    """
     scanned, sha256 = scan_rows(path, name)
-    if problem := next((row for row in scanned if isinstance(row, DataError)), None):
-        raise problem
-    return [row for row in scanned if isinstance(row, Row)], sha256
+    rows = []
+    for row in scanned:
+        if isinstance(row, DataError):
+            raise row
+        rows.append(row)
+    return rows, sha256
 
 
 def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
-    """The rows of a file in order, with the error in place of each unusable one, and the file's SHA-256.
+    """The rows of a file, with the error in place of each unusable one, and its SHA-256.
 
-    The name's ending says what it is: .csv, .jsonl, or JSON. Raises DataError if the file cannot be read as that.
+    The name's ending says what it is: .csv, .jsonl, or JSON. Raises DataError if the file cannot
+    be read as that.
     """
     try:
         content = path.read_bytes()
-        return rows_in(content.decode("utf-8-sig"), name), hashlib.sha256(content).hexdigest()
+        rows = rows_in(content.decode("utf-8-sig"), name)
     except OSError as error:
         remedy = "check the path, or give the file's public address"
         raise DataError(f"{name} cannot be read ({error.strerror}); {remedy}") from None
@@ -184,140 +182,191 @@ def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
         raise DataError(f"{name} is not UTF-8 text (byte {error.start}); {remedy}") from None
     except ValueError as error:  # a NUL character in the path
         raise DataError(f"{shown(name)} cannot be read ({error}); check the path") from None
+    return rows, hashlib.sha256(content).hexdigest()
+
+
+def _none_may_repeat(column: str) -> bool:
+    return False
 
 
 def rows_in(
-    text: str, name: str, may_repeat: Callable[[str], bool] = lambda column: False
+    text: str, name: str, may_repeat: Callable[[str], bool] = _none_may_repeat
 ) -> list[Row | DataError]:
-    """The rows of a file's text, as `scan_rows`. may_repeat: which columns of CSV, which then get a number."""
+    """The rows of a file's text, as `scan_rows`.
+
+    may_repeat: which columns of CSV a file may have several times; these then get numbers.
+    """
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise DataError(f"{name}, line {line} holds a NUL character; save the file as UTF-8 text")
     if not text.strip():
         raise DataError(f"{name} is empty; give a file with rows")
-    suffix = Path(
-        name.partition("?")[0]
-    ).suffix.casefold()  # of a path, or of an address without its query
-    lines = _lines(text, name) if suffix == ".jsonl" else _json(text, name)
-    if rows := list(_table(text, name, may_repeat) if suffix in (".csv", ".tsv") else lines):
-        return rows
-    raise DataError(f"{name} holds no rows; give a file with at least one")
+
+    path = name.partition("?")[0]  # or an address without its query
+    suffix = Path(path).suffix.casefold()
+    if suffix in (".csv", ".tsv"):
+        rows = list(_rows_of_csv(text, name, may_repeat))
+    elif suffix == ".jsonl":
+        rows = list(_rows_of_json_lines(text, name))
+    else:
+        rows = list(_rows_of_json(text, name))
+    if not rows:
+        raise DataError(f"{name} holds no rows; give a file with at least one")
+    return rows
 
 
-def _table(text: str, name: str, may_repeat: Callable[[str], bool]) -> Iterator[Row | DataError]:
-    """The rows of a CSV file without blank ones and repeated headers; the last fields of a short row are None."""
+def _rows_of_csv(
+    text: str, name: str, may_repeat: Callable[[str], bool]
+) -> Iterator[Row | DataError]:
+    """The rows of a CSV file without blank ones and repeated headers.
+
+    The last fields of a short row are None.
+    """
     # The header, which has none of the separators in its names, decides on one of them.
-    separator = max(SEPARATORS, key=text.lstrip().partition("\n")[0].count)
-    header, columns = list[str](), list[str]()
+    first_line = text.lstrip().partition("\n")[0]
+    separator = max(SEPARATORS, key=first_line.count)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    header = list[str]()
+    columns = list[str]()
     index = 0
     try:
-        for index, row in enumerate(
-            csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), 1
-        ):
-            cells = list(map(str.strip, row))
-            while cells and not cells[-1]:
-                del cells[-1]
+        for index, line in enumerate(lines, 1):
+            cells = _without_blank_end([cell.strip() for cell in line])
             if not cells or cells == header:
                 continue
             if not header:
                 header = cells
-                for cell in cells:
-                    if cell in columns and not may_repeat(cell):
-                        raise DataError(
-                            f"{name} has the column {shown(cell)!r} twice; rename one of them"
-                        )
-                    numbered = (f"{cell}_{number}" for number in count(2))
-                    columns.append(
-                        next(column for column in chain([cell], numbered) if column not in columns)
-                    )
+                columns = _numbered(header, name, may_repeat)
             elif len(cells) > len(columns):
+                what = f"{len(cells)} fields and the header {len(columns)}"
                 remedy = f"put texts with {SEPARATORS[separator]} in quotes"
-                yield DataError(
-                    f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; {remedy}"
-                )
+                yield DataError(f"{name}, row {index} has {what}; {remedy}")
             else:
-                values = dict(zip_longest(columns, row[: len(columns)]))
-                yield Row(
-                    name, index, {column: value for column, value in values.items() if column}
-                )
+                values = dict(zip_longest(columns, line[: len(columns)]))
+                values.pop("", None)
+                yield Row(name, index, values)
     except csv.Error as error:
         raise DataError(
             f"{name}, row {index + 1} is not valid CSV ({error}); correct its quotes"
         ) from None
 
 
-def _lines(text: str, name: str) -> Iterator[Row | DataError]:
-    """The rows of JSON lines. Lines end at line feeds only: strings may hold other line separators."""
-    lines = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+def _without_blank_end(cells: list[str]) -> list[str]:
+    while cells and not cells[-1]:
+        cells.pop()
+    return cells
+
+
+def _numbered(header: Sequence[str], name: str, may_repeat: Callable[[str], bool]) -> list[str]:
+    """The names of columns, with numbers for those that are repeated. Raises DataError."""
+    columns = list[str]()
+    for cell in header:
+        if cell in columns and not may_repeat(cell):
+            raise DataError(f"{name} has the column {shown(cell)!r} twice; rename one of them")
+        column = cell
+        numbers = count(2)
+        while column in columns:
+            column = f"{cell}_{next(numbers)}"
+        columns.append(column)
+    return columns
+
+
+def _rows_of_json_lines(text: str, name: str) -> Iterator[Row | DataError]:
+    """The rows of JSON lines.
+
+    Lines end at line feeds only: strings may hold other line separators.
+    """
+    numbered = enumerate(text.split("\n"), 1)
+    lines = ((number, line) for number, line in numbered if line.strip())
     for index, (number, line) in enumerate(lines):
         place = f"{name}, row {index} (line {number})"
         try:
-            values, repeated = _parse(line)
-            yield _row(values, name, index, repeated)
+            parsed = _parse(line)
+            yield _row_of(parsed.value, name, index, parsed.repeated_keys)
         except json.JSONDecodeError as error:
-            yield DataError(
-                f"{place} is not valid JSON (column {error.colno}: {error.msg}); write one object a line"
-            )
+            problem = f"column {error.colno}: {error.msg}"
+            yield DataError(f"{place} is not valid JSON ({problem}); write one object a line")
         except (RecursionError, ValueError) as error:
             yield DataError(f"{place} is not usable JSON ({error}); correct the line or remove it")
 
 
-def _json(text: str, name: str) -> Iterator[Row | DataError]:
+def _rows_of_json(text: str, name: str) -> Iterator[Row | DataError]:
     """The rows of a JSON list, or of JSON lines if the first line is an object by itself."""
     try:
-        loaded, repeated = _parse(text)
+        parsed = _parse(text)
     except json.JSONDecodeError as error:
-        first = text.lstrip().partition("\n")[0]
-        if first.startswith("{") and text[: error.pos].strip() == first.strip():
-            return (yield from _lines(text, name))
+        first_line = text.lstrip().partition("\n")[0]
+        is_first_valid = text[: error.pos].strip() == first_line.strip()
+        if first_line.startswith("{") and is_first_valid:
+            yield from _rows_of_json_lines(text, name)
+            return
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        raise DataError(
-            f"{name} is not valid JSON ({where}); give a JSON file, or download it again"
-        ) from None
-    except (
-        RecursionError,
-        ValueError,
-    ) as error:  # nested thousands deep, or a number of thousands of digits
+        remedy = "give a JSON file, or download it again"
+        raise DataError(f"{name} is not valid JSON ({where}); {remedy}") from None
+    except (RecursionError, ValueError) as error:  # nested too deeply, or a number too long
         raise DataError(f"{name} is not usable JSON ({error}); give a data set file") from None
-    if not isinstance(loaded, list):
-        raise DataError(
-            f"{name} holds a JSON {type(loaded).__name__}, not a list of rows; give a data set file"
-        )
-    yield from (_row(values, name, index, repeated) for index, values in enumerate(loaded))
+
+    if not isinstance(parsed.value, list):
+        kind = type(parsed.value).__name__
+        raise DataError(f"{name} holds a JSON {kind}, not a list of rows; give a data set file")
+    for index, value in enumerate(parsed.value):
+        yield _row_of(value, name, index, parsed.repeated_keys)
 
 
-def _row(
-    values: object, name: str, index: int, repeated: Mapping[int, tuple[str, object]]
-) -> Row | DataError:
-    """A row of JSON; a list of objects (a group of records) becomes its single field."""
-    parts = [values] if repeated else []
-    for part in parts:  # which grows: every object and list of the row
-        if id(part) in repeated:
-            twice = shown(repeated[id(part)][0])
-            return DataError(
-                f"{name}, row {index} has the key {twice!r} twice in one object; remove one of them"
-            )
-        parts += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-    if isinstance(values, list) and values and all(isinstance(record, dict) for record in values):
-        values = {GROUP: values}
-    if not isinstance(values, dict):
-        kind = type(values).__name__
-        return DataError(
-            f"{name}, row {index} is a {kind}, not an object with fields; give a file of a known form"
-        )
-    return Row(name, index, values)
+class _RepeatedKey(NamedTuple):
+    """A key that an object has twice in JSON, and the object, so that no other gets its `id`."""
+
+    key: str
+    parsed: object
 
 
-def _parse(text: str) -> tuple[Any, dict[int, tuple[str, object]]]:
-    """Parse JSON; also returns a repeated key of each object that has one, by its identity."""
-    repeated: dict[
-        int, tuple[str, object]
-    ] = {}  # with the object, so that no other one gets its id
+class _Parsed(NamedTuple):
+    """A value of JSON, and by their `id` the objects in it that have a key twice."""
 
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value: Any
+    repeated_keys: Mapping[int, _RepeatedKey]
+
+
+def _parse(text: str) -> _Parsed:
+    """Parse JSON. Raises ValueError, RecursionError."""
+    repeated_keys = dict[int, _RepeatedKey]()
+
+    def object_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
         values = dict(pairs)
         if len(values) < len(pairs):
-            repeated[id(values)] = Counter(key for key, _ in pairs).most_common(1)[0][0], values
+            [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+            repeated_keys[id(values)] = _RepeatedKey(key, values)
         return values
 
-    return json.loads(text, object_pairs_hook=unique), repeated
+    return _Parsed(json.loads(text, object_pairs_hook=object_of), repeated_keys)
+
+
+def _row_of(
+    value: object, name: str, index: int, repeated_keys: Mapping[int, _RepeatedKey]
+) -> Row | DataError:
+    """A row of JSON; a list of objects (a group of records) becomes its single field."""
+    if repeated_keys:
+        for part in _parts_of(value):
+            if id(part) in repeated_keys:
+                key = shown(repeated_keys[id(part)].key)
+                return DataError(
+                    f"{name}, row {index} has the key {key!r} twice in one object; "
+                    "remove one of them"
+                )
+    if isinstance(value, list) and value and all(isinstance(record, dict) for record in value):
+        value = {GROUP: value}
+    if not isinstance(value, dict):
+        what = f"is a {type(value).__name__}, not an object with fields"
+        return DataError(f"{name}, row {index} {what}; give a file of a known form")
+    return Row(name, index, value)
+
+
+def _parts_of(value: object) -> Iterator[object]:
+    """A value and all objects and lists in it, the outer ones first."""
+    parts = [value]
+    for part in parts:  # which grows
+        yield part
+        if isinstance(part, dict):
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part

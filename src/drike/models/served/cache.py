@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from drike.models.protocols import ANSWER_TOKENS, Completion, Prompts, Request, Score, Turns, Usage
 from drike.models.served.rated_texts import is_logprob
-from drike.support.files import KeyValueFile, cache_folder
+from drike.support.files import cache_folder
+from drike.support.key_value_file import KeyValueFile
 from drike.support.parallel import POLL_SECONDS, StoppedError, current_group
 from drike.support.records import parse, read
 

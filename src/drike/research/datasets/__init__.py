@@ -29,8 +29,9 @@ from drike.research.datasets.dataset import (
 )
 from drike.research.datasets.form import Form, Paraphrases, Target, read_cases
 from drike.research.datasets.forms import FORMS, SCREENED, flat_form
+from drike.research.datasets.read_log import Dropped, ReadLog
 from drike.support.files import cache_folder, sha256, write_bytes, write_text
-from drike.support.rows import GROUP, Dropped, ReadLog, Row, read_rows, shown
+from drike.support.rows import GROUP, Row, read_rows, shown
 from drike.support.table import counted
 
 __all__ = [

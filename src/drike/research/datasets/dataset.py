@@ -14,9 +14,9 @@ from pathlib import Path
 from drike import tinyfacts
 from drike.edits.edit import EditCase, Key
 from drike.errors import DataError
+from drike.research.datasets.read_log import Cut, Dropped
 from drike.support.files import checksum_ok, sha256, with_checksum, write_text
 from drike.support.records import parse, read
-from drike.support.rows import Cut, Dropped
 
 Subset = Callable[[EditCase], bool]  # chooses the rows that are edited
 

@@ -22,7 +22,8 @@ from drike.edits.edit import (
     Probe,
     rewrite_probe,
 )
-from drike.support.rows import Cut, How, ReadLog, Row
+from drike.research.datasets.read_log import Cut, How, ReadLog
+from drike.support.rows import Row
 from drike.text.templates import Template, around, query_template
 from drike.text.words import mentions
 

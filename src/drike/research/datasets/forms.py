@@ -17,7 +17,8 @@ from drike.research.datasets.form import (
     Templates,
 )
 from drike.research.datasets.generated import choice, yes_no
-from drike.support.rows import GROUP, Cut, ReadLog, Row, shown
+from drike.research.datasets.read_log import Cut, ReadLog
+from drike.support.rows import GROUP, Row, shown
 from drike.text.templates import Template, around
 from drike.text.words import mentions
 

@@ -14,6 +14,7 @@ from drike.research.datasets.form import (
     neighbour,
     paraphrase,
 )
+from drike.research.datasets.read_log import ReadLog
 from drike.stores.columns import (
     COLUMNS,
     NEEDED,
@@ -22,7 +23,7 @@ from drike.stores.columns import (
     columns_by_name,
     name_of,
 )
-from drike.support.rows import ReadLog, Row, shown
+from drike.support.rows import Row, shown
 from drike.text.templates import query_template
 
 

@@ -1,1 +1,1 @@
-"""Training: Algorithm 1 in `algorithm1`, and the parts that vary around it: rewards, choices, schedules."""
+"""Training: Algorithm 1 with its parts (`algorithm1`), and DR-IKE-Q on S (`s_objective`)."""
