@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drike import tinyfacts
-from drike.cli.edits import parse_fact
+from drike.cli.stored_edits import parse_fact
 from drike.errors import ModelError, UsageError
 from drike.research import datasets
 from tests.fakes.commands import SMALL, run
@@ -74,7 +74,7 @@ def test_edit_with_another_model_uses_the_runs_template(
         opened.append(options["template"])
         raise ModelError("not here")
 
-    monkeypatch.setattr("drike.cli.running.load", refuse)
+    monkeypatch.setattr("drike.cli.models.load", refuse)
     fact = ("--fact", "It is -> green")
     assert (
         run("edit", "--run", str(folder), "--model", "transformers:m@http://127.0.0.1:9/v1", *fact)

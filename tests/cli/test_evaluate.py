@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from drike import tinyfacts
-from drike.cli.experiments import swept
-from drike.cli.running import open_setup, open_trained_run
+from drike.cli.evaluate import swept
+from drike.cli.setups import open_setup, open_trained_run
 from drike.encoders import HashingEncoder
 from drike.prompts import PromptStyle
 from drike.research import datasets

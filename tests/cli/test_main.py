@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,8 @@ from rich.cells import cell_len
 
 import drike
 from drike.cli import app
-from drike.cli.options import OPTIONS, PANELS
+from drike.cli.commands import ARGUMENT, ARGUMENTS, PANELS
 from drike.errors import UsageError
-from drike.research.datasets import SUBSETS
-from drike.stores.moves import MOST_APPROVALS
 from tests.fakes.commands import SMALL, commands, run
 
 EVERY = commands()
@@ -60,30 +60,35 @@ def test_help_fits_80_columns_with_its_panels_in_order(
     )
 
 
-def test_help_lists_every_command_by_its_own_docstring() -> None:
-    left = [app]
-    for group in left:
-        listed = [
-            command for command in group.commands.values() if not hasattr(command, "commands")
-        ]
-        assert {command.name: command.help for command in listed} == {
-            command.name: command.imported().help for command in listed
-        }
-        left += [command for command in group.commands.values() if hasattr(command, "commands")]
+def test_a_command_says_of_itself_what_the_list_of_commands_says() -> None:
+    groups = [app]
+    for group in groups:
+        for command in group.commands.values():
+            if hasattr(command, "commands"):
+                groups.append(command)
+            else:
+                assert command.help and command.load().help == command.help
 
 
-def test_every_entry_of_the_options_belongs_to_a_command() -> None:
-    helped = "\n".join(
-        str(getattr(option, "help", "")) for command in EVERY.values() for option in command.params
-    )
-    assert [key for key, settings in OPTIONS.items() if settings["help"] not in helped] == []
-    names = {name.split()[-1] for name in EVERY}
-    assert [key for key in OPTIONS if " " in key and key.split()[0] not in names] == []
+def test_every_argument_that_an_error_names_is_an_option_of_a_command() -> None:
+    names = {option.name for command in EVERY.values() for option in command.params}
+    assert names >= ARGUMENTS
+    quoted = {
+        name
+        for path in Path(drike.__file__).parent.rglob("*.py")
+        for text in strings_of(ast.parse(path.read_text("utf-8")))
+        for name in ARGUMENT.findall(text)
+    }
+    assert quoted & names == ARGUMENTS
 
 
-def test_the_options_accept_what_the_library_does() -> None:
-    assert OPTIONS["subset"]["choices"] == list(SUBSETS)
-    assert OPTIONS["number"]["max"] == MOST_APPROVALS
+def strings_of(tree: ast.AST) -> Iterator[str]:
+    """The texts in a module that raise errors, or are part of one: all but docstrings."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in docstrings:
+            yield node.value
 
 
 REFUSED = {

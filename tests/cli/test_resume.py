@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from drike.cli import running
-from drike.cli.running import alone_at
+from drike.cli import models
+from drike.cli.runs import alone_at
 from drike.research.editors.budgets import Threshold
 from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import checkpoint
@@ -83,13 +83,13 @@ def test_a_run_that_another_process_finished_meanwhile_is_kept(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder, opening = tmp_path / "run", running.open_model
+    folder, opening = tmp_path / "run", models.open_model
 
     def slowly(*given: object, **more: object) -> object:
         shutil.copytree(trained, folder)
         return opening(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(running, "open_model", slowly)
+    monkeypatch.setattr(models, "open_model", slowly)
     assert (
         run("evaluate", *SMALL, "--test", "2", "--editors", "factprompt", "--out", str(folder)) == 1
     )

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from drike import tinyfacts
+from drike.cli.models import DEFAULTS, open_model
 from drike.cli.options import ModelOptions
-from drike.cli.running import DEFAULTS, open_model, open_trained_run
+from drike.cli.setups import open_trained_run
 from drike.encoders import HashingEncoder
 from drike.models import ApiOptions
 from drike.research import datasets

@@ -22,7 +22,9 @@ def commands(group: Any = app, name: str = "drike") -> dict[str, Any]:
     """Every command of a group by its name, imported, those in groups too."""
     by_name = {name: group}
     for inner, command in group.commands.items():
-        imported = getattr(command, "imported", lambda command=command: command)()
         full = f"{name} {inner}"
-        by_name |= commands(imported, full) if hasattr(imported, "commands") else {full: imported}
+        if hasattr(command, "commands"):
+            by_name |= commands(command, full)
+        else:
+            by_name[full] = command.load()
     return by_name

@@ -98,7 +98,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
     monkeypatch.chdir(tmp_path)
     made = writer()
     monkeypatch.setattr(
-        "drike.cli.running.open_model", lambda *asked, **more: SimpleNamespace(model=made)
+        "drike.cli.models.open_model", lambda *asked, **more: SimpleNamespace(model=made)
     )
     return made
 

@@ -31,8 +31,11 @@ LIMITS = (
 
 def writers(place: Path) -> Series:
     """Run every writer under each limit on file size."""
-    import drike.cli.edit
-    import drike.cli.reading
+    import drike.cli.data
+    import drike.cli.demo
+    import drike.cli.evaluate
+    import drike.cli.pages
+    import drike.cli.train
     import drike.research.report.document
     import drike.research.report.page  # noqa: F401 - so that forks need not import them
     from drike.encoders.frozen import FeatureStore

@@ -350,7 +350,8 @@ def series(
 ) -> Series:
     """Stop `command` on `model` at least `times` times; resume each run to its end and compare it with a whole one."""
     # Every optimizer imports the last one, which takes 1 s.
-    for name in ("drike.cli.experiments", "drike.models.served.openai", "torch._dynamo"):
+    commands = ("drike.cli.train", "drike.cli.evaluate")
+    for name in (*commands, "drike.models.served.openai", "torch._dynamo"):
         importlib.import_module(name)
     result, began = Series(command, "served" if served else model, how), time.monotonic()
     count: Callable[[], int] = lambda: 0  # noqa: E731

@@ -45,7 +45,7 @@ def test_extras_and_copied_files_exist() -> None:
     "text", [DOCKERFILE, COMPOSE, SERVICE], ids=["Dockerfile", "compose", "systemd"]
 )
 def test_options_of_serve_exist(text: str) -> None:
-    serve = app.commands["serve"].imported()  # type: ignore[attr-defined]
+    serve = app.commands["serve"].load()  # type: ignore[attr-defined]
     known = {flag for option in serve.params for flag in (*option.opts, *option.secondary_opts)}
     joined = re.sub(r"\s*\n\s+--", " --", text)
     lines = re.findall(r"(?:drike |^\s*)serve (--.*)$", joined, re.MULTILINE)

@@ -60,7 +60,7 @@ COMMANDS = sorted({(page.name, command) for page in PAGES for command in quoted(
 def check_app(command: Any, words: list[str]) -> None:
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
-    command = getattr(command, "imported", lambda: command)()
+    command = getattr(command, "load", lambda: command)()
     is_option = not words or words[0].startswith("-")
     assert is_option or not hasattr(command, "commands"), f"there is no command {words[0]}"
     known = {

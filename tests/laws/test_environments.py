@@ -157,7 +157,7 @@ def test_results_are_saved_before_they_are_printed(
     def fail(*tables: Table) -> None:
         raise OSError("the terminal is gone")
 
-    monkeypatch.setattr("drike.cli.experiments.draw", fail)
+    monkeypatch.setattr("drike.cli.evaluation_view.draw", fail)
     assert run("evaluate", "--run", str(place / "run"), "--out", str(tmp_path / "e")) == 1
     assert (tmp_path / "e" / "summary.json").exists() and (tmp_path / "e" / "table.md").exists()
 

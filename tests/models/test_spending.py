@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli.dry_run import token_counter, usage_sentence
-from drike.cli.running import live_usage
+from drike.cli.models import live_usage
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.cli.running import _CHANGEABLE
+from drike.cli.runs import CHANGEABLE
 from drike.errors import ReportError, RunError
 from drike.research.evaluation.metrics import summarise
 from drike.research.report.document import document, example, markdown
@@ -51,7 +51,7 @@ def test_runs_that_differ_in_a_setting_share_a_table_only_if_it_is_named_in_acro
 
 
 def test_options_on_which_no_result_depends_do_not_keep_runs_apart() -> None:
-    assert _CHANGEABLE < NOT_COMPARED
+    assert CHANGEABLE < NOT_COMPARED
 
 
 def test_seeds_with_different_numbers_of_demonstrations_are_not_pooled(tmp_path: Path) -> None:

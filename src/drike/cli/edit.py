@@ -1,91 +1,118 @@
-"""`drike edit`: edit a model by hand and ask it; and `drike demo`: train, evaluate and edit offline."""
+"""`drike edit`: edit a model by hand and ask it."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import count
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from drike.cli import running
-from drike.cli.console import NOTHING, console, draw, say, this_command
+from drike.cli import models, setups
+from drike.cli.commands import DATA, METHOD, OUTPUT, command, flag, option
+from drike.cli.console import NOTHING, console, draw, say
 from drike.cli.dry_run import count_only
-from drike.cli.edits import parse_fact
-from drike.cli.experiments import watch_evaluation, watch_query_policy, watch_training
+from drike.cli.models import DEFAULTS, OpenedModel
 from drike.cli.options import (
     RUN_DECIDES,
     VALUES,
+    AnyEncoder,
+    ApiFlags,
+    Data,
     DataOptions,
+    DryRun,
     GateOptions,
     ModelOptions,
+    PoolRows,
     RunOptions,
-    command,
+    TrainingRun,
 )
-from drike.edits.edit import Aspect, Edit, EditCase
-from drike.encoders import MINILM, load_encoder
+from drike.cli.stored_edits import parse_fact
+from drike.edits.edit import Edit, EditCase
 from drike.errors import UsageError
 from drike.gates.by_name import EveryQuery
+from drike.gates.decision import Gate
 from drike.live.store_gate import encoder_of, open_gate
-from drike.models import EMBEDDED, ApiOptions
 from drike.research.datasets import TINYFACTS
-from drike.research.edited_model import EditedModel
-from drike.research.editors.catalog import NO_RETAINS, PER_QUERY, SAME_K, UNTRAINED, make
+from drike.research.deployment.edited_model import EditedModel
+from drike.research.editors.catalog import NO_RETAINS, make
 from drike.research.editors.editor import Editor
-from drike.research.editors.query_policy import QueryPolicy
-from drike.research.editors.retriever import Retriever
-from drike.research.evaluation.judge import Judge
-from drike.research.runs import checkpoint
-from drike.research.runs.run import Run, Setup, has_records
-from drike.research.runs.training import Method, new_editor
+from drike.research.runs.run import Setup, TrainedRun
 from drike.support.table import Table
 from drike.text.words import mentions
 
 
 @command(f"{RUN_DECIDES}\n\n{VALUES}")
 def edit(
-    *, fact: list[str], ask: list[str] | None = None, subject: list[str] | None = None, run: Path | None = None,
-    data: list[str] | None = None, pool: list[str] | None = None, model: ModelOptions, editor: str | None = None,
-    encoder: str | None = None, gating: GateOptions, every_query: bool = False, explain: bool = False,
-    show_prompt: bool = False, api: ApiOptions, dry_run: bool = False,
-) -> None:  # fmt: skip
-    """Edit a model in its prompt and show its answers before and after; queries that concern no edit are left alone."""
-    base = running.open_trained_run(run) if run else None
-    trained, earlier = (base.trained, base.run) if base else (None, running.DEFAULTS)
-    if subject and len(subject) != len(fact):
-        raise UsageError(
-            f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order"
-        )
-    if every_query and (gating.gate or gating.relations or gating.gate_threshold is not None):
-        raise UsageError(
-            "--every-query asks no gate: leave it out, or --gate, --gate-threshold and --relations"
-        )
-    setup = running.open_setup(
-        running.data_settings(earlier, DataOptions(data, pool), encoder), train=0, test=0,
-        split=base.split if base and data is pool is None else None,
-        editable=0 if data and data != [TINYFACTS] else None,  # all rows of other data may demonstrate
-    )  # fmt: skip
-    opened = running.open_model(model, api, earlier, at=RunOptions(dry_run=dry_run))
-    name = (
-        editor.casefold() if editor else "dr-ike" if base else "ike" if every_query else NO_RETAINS
-    )
-    chosen = make(name, pool=setup.pool, trained=trained, limit=opened.limit)
+    *,
+    fact: Annotated[
+        list[str],
+        option(
+            "--fact",
+            "FACT",
+            DATA,
+            'The new fact, as "QUERY -> OBJECT"; repeat it to make several edits',
+        ),
+    ],
+    subject: Annotated[
+        list[str] | None,
+        option(
+            "--subject",
+            "NAME",
+            DATA,
+            "Subject of each --fact, in order (default: found in the data)",
+        ),
+    ] = None,
+    run: TrainingRun = None,
+    data: Data = None,
+    pool: PoolRows = None,
+    ask: Annotated[
+        list[str] | None,
+        option(
+            "--ask",
+            "QUERY",
+            DATA,
+            "A query to complete before and after (default: the fact's own); repeatable",
+        ),
+    ] = None,
+    model: ModelOptions,
+    editor: Annotated[
+        str | None,
+        option(
+            "--editor",
+            "NAME",
+            METHOD,
+            "Editor (default: dr-ike with --run, else no-retains; ike with --every-query)",
+        ),
+    ] = None,
+    gating: GateOptions,
+    every_query: Annotated[
+        bool, flag("--every-query", METHOD, "Put every query under an edit, as the paper does")
+    ] = False,
+    encoder: AnyEncoder = None,
+    explain: Annotated[
+        bool, flag("--explain", OUTPUT, "Show which demonstrations were chosen, and why")
+    ] = False,
+    show_prompt: Annotated[bool, flag("--show-prompt", OUTPUT, "Print the prompts")] = False,
+    dry_run: DryRun = False,
+    api: ApiFlags,
+) -> None:
+    """Edit a model in its prompt and show its answers before and after."""
+    base = setups.open_trained_run(run) if run else None
+    how = EditingOptions(editor, gating, every_query)
+    _check(fact, subject, how)
+    setup = _setup(base, DataOptions(data, pool), encoder)
+    earlier = base.run if base else DEFAULTS
+    opened = models.open_model(model, api, earlier, at=RunOptions(dry_run=dry_run))
+    chosen = _editor(how, setup, opened, base)
     edits = _edits(fact, subject, setup.dataset.cases, need_subjects=not every_query)
-    policy = (
-        trained.per_query
-        if trained and gating.gate is None and gating.gate_threshold is None
-        else None
-    )
-    gate = policy.gate if policy else open_gate(None, gating.gate, gating.gate_threshold)
-    decider = EveryQuery() if every_query else gate
-    edited = EditedModel(
-        opened.model, chosen, edits, gate=decider, encoder=encoder_of(decider, gating.relations)
-    )
+    gate = EveryQuery() if every_query else _gate(base, gating)
+    gate_encoder = encoder_of(gate, gating.relations)
+    edited = EditedModel(opened.model, chosen, edits, gate=gate, encoder=gate_encoder)
     for made in edits:
         about = f", about {made.subject}" if made.subject else ""
         say(f'Edit: "{made.query}" -> "{made.target_new}"{about} (by {chosen.name})')
     queries = ask or [made.query for made in edits]
     if count_only(opened.model, opened.api, lambda counting: before_after(edited, queries)):
         return
-    with running.metered(opened.model):
+    with models.metered(opened.model):
         draw(before_after(edited, queries))
         for query in queries:
             if explain:
@@ -95,6 +122,44 @@ def edit(
                 say(edited.prompt(query).text)
 
 
+@dataclass(frozen=True)
+class EditingOptions:
+    """How edits get into prompts: by which editor, and which queries concern them."""
+
+    editor: str | None
+    gating: GateOptions
+    every_query: bool
+
+
+def _check(facts: Sequence[str], subjects: Sequence[str] | None, how: EditingOptions) -> None:
+    """Raises UsageError for options that do not go together."""
+    if subjects and len(subjects) != len(facts):
+        raise UsageError(
+            f"{len(facts)} --fact and {len(subjects)} --subject: "
+            "give every fact its subject, in order"
+        )
+    gating = how.gating
+    asks_a_gate = gating.gate or gating.relations or gating.gate_threshold is not None
+    if how.every_query and asks_a_gate:
+        raise UsageError(
+            "--every-query asks no gate: leave it out, or --gate, --gate-threshold and --relations"
+        )
+
+
+def _setup(base: TrainedRun | None, data: DataOptions, encoder: str | None) -> Setup:
+    """The data whose rows demonstrate: all rows of other data, as none is tested on."""
+    settings = setups.data_settings(base.run if base else DEFAULTS, data, encoder)
+    has_own_data = data.data is not None or data.pool is not None
+    is_other_data = data.data and data.data != [TINYFACTS]
+    return setups.open_setup(
+        settings,
+        train=0,
+        test=0,
+        split=None if base is None or has_own_data else base.split,
+        editable=0 if is_other_data else None,
+    )
+
+
 def _edits(
     facts: Sequence[str],
     subjects: Sequence[str] | None,
@@ -102,98 +167,61 @@ def _edits(
     *,
     need_subjects: bool,
 ) -> list[Edit]:
-    """The edits of --fact and --subject. Raises UsageError for facts that contradict each other or lack a subject."""
+    """The edits of --fact and --subject.
+
+    Raises UsageError for facts that contradict each other or lack a subject.
+    """
     edits = [parse_fact(text, cases) for text in facts]
-    for place, (made, subject) in enumerate(zip(edits, subjects or (), strict=False)):
-        if not mentions(made.query, subject):
+    for place, subject in enumerate(subjects or ()):
+        query = edits[place].query
+        if not mentions(query, subject):
             raise UsageError(
-                f"--subject {subject!r} does not occur in {made.query!r}: copy the subject from there"
+                f"--subject {subject!r} does not occur in {query!r}: copy the subject from there"
             )
-        edits[place] = replace(made, subject=subject)
-    [(query, count), *_] = Counter(edit.query for edit in edits).most_common(1)
-    if count > 1:
+        edits[place] = replace(edits[place], subject=subject)
+    [(query, times)] = Counter(edit.query for edit in edits).most_common(1)
+    if times > 1:
         raise UsageError(f"{query!r} is given two new objects: give one --fact for it")
-    if need_subjects and (
-        without := next((edit.fact for edit in edits if edit.subject is None), None)
-    ):
+    without_subject = [edit.fact for edit in edits if edit.subject is None]
+    if need_subjects and without_subject:
         remedy = (
             "give every fact its --subject, or put every query under the edits with --every-query"
         )
-        raise UsageError(f"the subject of {without!r} is not known: {remedy}")
+        raise UsageError(f"the subject of {without_subject[0]!r} is not known: {remedy}")
     return edits
 
 
+def _editor(
+    how: EditingOptions, setup: Setup, opened: OpenedModel, base: TrainedRun | None
+) -> Editor:
+    name = how.editor.casefold() if how.editor else _usual_editor(base, how)
+    trained = base.trained if base else None
+    return make(name, pool=setup.pool, trained=trained, limit=opened.limit)
+
+
+def _usual_editor(base: TrainedRun | None, how: EditingOptions) -> str:
+    if base:
+        return "dr-ike"
+    return "ike" if how.every_query else NO_RETAINS
+
+
+def _gate(base: TrainedRun | None, gating: GateOptions) -> Gate:
+    """That of a run's policy, unless options name one."""
+    policy = base.trained.per_query if base else None
+    if policy and gating.gate is None and gating.gate_threshold is None:
+        return policy.gate
+    return open_gate(None, gating.gate, gating.gate_threshold)
+
+
 def before_after(edited: EditedModel, queries: Sequence[str]) -> Table:
-    """For each query the model's answers before and after the edits, and why they apply or not."""
-    answered = edited.before_after(queries)
+    """The model's answers to each query before and after the edits, and why they apply or not."""
     rows = tuple(
-        (a.decision.query, a.before or NOTHING, a.after or NOTHING, a.reason) for a in answered
+        (
+            answered.decision.query,
+            answered.before or NOTHING,
+            answered.after or NOTHING,
+            answered.reason,
+        )
+        for answered in edited.before_after(queries)
     )
     return Table("", ("query", "before", "after", "decision"), rows, wide=True)
-
-
-@command()
-def demo(
-    *, seed: int = 0, edits: int = 300, test: int = 100, epochs: int = 5, model: str = EMBEDDED, encoder: str = MINILM,
-    out: Path | None = None,
-) -> None:  # fmt: skip
-    """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
-    if test < 1:
-        raise UsageError("--test must be at least 1, not 0")
-    folders = (Path("runs") / (f"demo-{number}" if number > 1 else "demo") for number in count(1))
-    folder = running.new_run(
-        out or next(folder for folder in folders if not has_records(folder)), "demo"
-    )
-    of_data = replace(running.DEFAULTS, seed=seed, encoder=encoder)
-    setup = running.open_setup(of_data, train=edits, test=test)
-    opened = running.open_model(ModelOptions(model), ApiOptions(), of_data)
-    settings = {
-        "data": [TINYFACTS], "model": model, "edits": edits, "test": test, "epochs": epochs, "seed": seed,
-        "encoder": encoder, "template": "plain", "judge": Judge(opened.model).rule.name,
-    }  # fmt: skip
-    say(
-        "TinyFacts: real facts, and a small model whose in-context behaviour was trained in from a stated document\n"
-        "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n"
-    )
-    method, text_encoder = Method(epochs=epochs), load_encoder(encoder)
-    with running.alone_at(folder, None):
-        editor = new_editor(method, setup, text_encoder)
-        retriever, budget = editor.selector.ranker, editor.selector.budget
-        assert isinstance(retriever, Retriever)  # noqa: S101 - it has one
-        untrained = QueryPolicy.untrained(text_encoder, setup.pool.roles)
-        planned = _editors(setup, checkpoint.Checkpoint(retriever, budget, per_query=untrained))
-        Run.create(
-            folder,
-            setup,
-            opened.described,
-            settings | {"editors": [editor.name for editor in planned]},
-        )
-        watch_training(folder, setup, opened, editor, method)
-        watch_query_policy(folder, setup, opened.model, editor, method)
-        trained = checkpoint.load(folder, encoder=text_encoder)
-        say("\nEvaluating on edits that were not trained on")
-        editors = _editors(setup, trained)
-        outcomes = watch_evaluation(folder, setup, opened.model, editors, sample=5).outcomes
-        say("On another processor DR-IKE-Q's figures may differ by up to .005.")
-    failed = {
-        o.case_id
-        for o in outcomes["DR-IKE"]
-        if o.aspect is not Aspect.NEIGHBORHOOD and not o.correct
-    }
-    case = next(
-        (case for case in setup.split.test if case.case_id not in failed), setup.split.test[0]
-    )
-    dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
-    gate = trained.per_query.gate if trained.per_query else None
-    drike, edited = this_command(), EditedModel(opened.model, dr_ike, case.edit, gate=gate)
-    say(f"\nAn edit that took: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}")
-    draw(before_after(edited, [probe.query for probe in case.probes[:5]]))
-    say(
-        f"Saved in {folder}. Next:\n  {drike} report {folder}\n  {drike} edit --run {folder} --explain "
-        f'--fact "{case.edit.query} -> {case.edit.target_new}"\n  {drike} train --help'
-    )
-
-
-def _editors(setup: Setup, trained: checkpoint.Checkpoint) -> list[Editor]:
-    names = (*UNTRAINED, "rank-50", "dr-ike", SAME_K, PER_QUERY)
-    return [make(name, pool=setup.pool, trained=trained) for name in names]

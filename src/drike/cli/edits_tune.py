@@ -1,24 +1,33 @@
-"""`drike edits tune`: choose the placement of facts that works on a model, and keep it in the store."""
+"""`drike edits tune`: choose the placement of facts that works on a model, and keep it."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import starmap
-from pathlib import Path
+from typing import Annotated
 
+from drike.cli import models, setups
+from drike.cli.commands import METHOD, command, flag, option
 from drike.cli.console import draw, note, say
 from drike.cli.dry_run import count_only
-from drike.cli.edits import in_force, store_at
-from drike.cli.options import FILE, ModelOptions, RunOptions, command
-from drike.cli.running import DEFAULTS, metered, open_model, open_setup, open_trained_run
+from drike.cli.models import DEFAULTS, OpenedModel
+from drike.cli.options import (
+    FILE,
+    ApiFlags,
+    DryRun,
+    ModelOptions,
+    RunOptions,
+    Store,
+    TrainingRun,
+)
+from drike.cli.stored_edits import in_force, store_at
 from drike.edits.edit import Aspect
 from drike.edits.record import StoreError, as_stored
 from drike.edits.times import stamp
 from drike.gateway.proving import tuning
 from drike.gateway.proving.tuning import Kind, TuningQuestion
-from drike.models.served import ApiOptions
 from drike.research.editors.placements import placements
-from drike.research.runs.run import TrainedRun
-from drike.support.table import Number, Table
+from drike.research.runs.run import Settings, TrainedRun
+from drike.stores.edit_store import EditStore
+from drike.support.table import Cell, Number, Table
 
 _UNSURE = 0.3  # in S: by more than this another placement may be better
 _KINDS = {
@@ -30,96 +39,150 @@ _KINDS = {
 
 @command()
 def tune_(
-    *, store: str = FILE, run: Path | None = None, model: ModelOptions, questions: int = 128, token_price: float = 0.05,
-    remove: bool = False, api: ApiOptions, dry_run: bool = False,
-) -> None:  # fmt: skip
-    """Choose by a model's answers how facts are put before its questions, for drike serve."""
+    *,
+    run: TrainingRun = None,
+    store: Store = FILE,
+    model: ModelOptions,
+    token_price: Annotated[
+        float,
+        option(
+            "--token-price",
+            "X",
+            METHOD,
+            "What a thousand tokens must gain, in S",
+            min=0.0,
+            max=10.0,
+        ),
+    ] = 0.05,
+    questions: Annotated[
+        int,
+        option("--questions", "N", METHOD, "Most questions of each kind", min=1, max=100000),
+    ] = 128,
+    remove: Annotated[
+        bool, flag("--remove", METHOD, "Go back to the usual placement instead")
+    ] = False,
+    dry_run: DryRun = False,
+    api: ApiFlags,
+) -> None:
+    """Choose by a model's answers how facts are put before its questions."""
     with store_at(store) as opened_store:
         if remove:
             tuning.save_choice(opened_store, None)
-            return say(f"{opened_store.name} has the usual placement from now on")
-        base, edits = open_trained_run(run) if run else None, in_force(opened_store)
-        if not (base or edits):
-            raise StoreError(
-                f"no edit is in force in {opened_store.name}: add one (drike edits add), or give --run"
-            )
-        asked = _of_run(base, questions) if base else tuning.questions_of(edits, questions)
-        settings, at = base.run if base else DEFAULTS, RunOptions(dry_run=dry_run)
-        opened = open_model(model, api, settings, at=at)
-        if (
-            model.template is None
-            and opened.template == "plain"
-            and getattr(opened.model, "chats", False)
-        ):
-            opened = open_model(
-                replace(model, template="chat"), api, settings, at=at
-            )  # as drike serve asks it
+            say(f"{opened_store.name} has the usual placement from now on")
+            return
+        base = setups.open_trained_run(run) if run else None
+        asked = _questions(opened_store, base, questions)
+        at = RunOptions(dry_run=dry_run)
+        opened = _open_model(model, api, base.run if base else DEFAULTS, at)
         chat = opened.template == "chat"
         plan = tuning.Tuning(opened.model, placements(chat), asked, chat, token_price)
-        if count_only(
-            opened.model,
-            opened.api,
-            lambda counting: list(tuning.tune(replace(plan, tolerance=-1.0))),
-        ):
+        until_the_end = replace(plan, tolerance=-1.0)
+        if count_only(opened.model, opened.api, lambda counting: list(tuning.tune(until_the_end))):
             return
-        with metered(opened.model):
+        with models.metered(opened.model):
             for latest in tuning.tune(plan):
-                out = ", ".join(trial.placement for trial in latest.trials[latest.left :])
-                say(
-                    f"{latest.calls:,} calls: {latest.left} placements left"
-                    + (f"; out: {out}" if out else "")
-                )
-        server = opened.model.info.identity.get("server")
-        tuning.save_choice(opened_store, tuning.ChosenPlacement(
-            latest.trials[0].placement, opened.name, str(server) if server else None, plan.chat,
-            stamp(datetime.now(UTC)), len({question.edit.id for question in plan.questions}), plan.kinds,
-            latest.trials, latest.calls, plan.grid, plan.confidence, latest.better,
-        ))  # fmt: skip
+                _say_round(latest)
+        choice = _choice(latest, plan, opened)
+        tuning.save_choice(opened_store, choice)
         draw(_table(latest, plan, opened.name))
-        say(f"{opened_store.name} has the placement {latest.trials[0].placement} from now on")
-        rest = (
-            "every other one is worse"
-            if latest.left == 1
-            else f"none is better by more than {latest.better:.2f}"
+        say(f"{opened_store.name} has the placement {choice.placement} from now on")
+        _say_how_sure(latest, plan)
+
+
+def _questions(store: EditStore, base: TrainedRun | None, most: int) -> list[TuningQuestion]:
+    """What is asked: of a training run, or about the edits in force. Raises StoreError for none."""
+    edits = in_force(store)
+    if base:
+        return _questions_of_run(base, most)
+    if not edits:
+        raise StoreError(
+            f"no edit is in force in {store.name}: add one (drike edits add), or give --run"
         )
-        say(f"At confidence {plan.confidence:g} {rest}, in S less the price of tokens")
-        if latest.better > _UNSURE:
-            note(
-                "the questions are few: add edits and paraphrases, or give a training run (--run), and choose again"
-            )
-        say(f"{latest.calls:,} calls; all questions under all placements take {plan.grid:,}")
+    return tuning.questions_of(edits, most)
 
 
-def _of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
+def _questions_of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
     """The probes of the run's training edits."""
-    by_kind = {kind: list[TuningQuestion]() for kind in Kind}
-    cases = open_setup(replace(base.run, encoder="hashing"), split=base.split).split.train
-    for edit, case in zip(as_stored([case.edit for case in cases]), cases, strict=True):
+    settings = replace(base.run, encoder="hashing")
+    cases = setups.open_setup(settings, split=base.split).split.train
+    edits = as_stored([case.edit for case in cases])
+    by_kind: dict[Kind, list[TuningQuestion]] = {kind: [] for kind in Kind}
+    for edit, case in zip(edits, cases, strict=True):
         for probe in case.probes:
             kind = _KINDS[probe.aspect]
             by_kind[kind].append(TuningQuestion(kind, edit, probe.query))
     return [question for questions in by_kind.values() for question in questions[:most]]
 
 
-def _table(latest: tuning.Round, plan: tuning.Tuning, model: str) -> Table:
-    def row(place: int, trial: tuning.Trial) -> tuple[str | Number, ...]:
-        said = (
-            "chosen"
-            if place == 0
-            else "left"
-            if place < latest.left
-            else f"out after {trial.asked:,}"
-        )
-        rates = (Number(rate, ".2f") for rate in (*trial.rates, trial.s))
-        return (
-            trial.placement,
-            *rates,
-            Number(trial.tokens, ".0f"),
-            Number(trial.gain if place else None, ".2f"),
-            said,
-        )
+def _open_model(
+    options: ModelOptions, api: ApiFlags, settings: Settings, at: RunOptions
+) -> OpenedModel:
+    """The model, which chats if it can, as drike serve asks it."""
+    opened = models.open_model(options, api, settings, at=at)
+    can_chat = getattr(opened.model, "chats", False)
+    if options.template is None and opened.template == "plain" and can_chat:
+        chatting = replace(options, template="chat")
+        return models.open_model(chatting, api, settings, at=at)
+    return opened
 
-    header = ("placement", *plan.kinds, "S", "tokens", "may gain", "")
-    return Table(
-        f"Placements of facts on {model}", header, tuple(starmap(row, enumerate(latest.trials)))
+
+def _say_round(latest: tuning.Round) -> None:
+    out = ", ".join(trial.placement for trial in latest.trials[latest.left :])
+    left_out = f"; out: {out}" if out else ""
+    say(f"{latest.calls:,} calls: {latest.left} placements left{left_out}")
+
+
+def _choice(
+    latest: tuning.Round, plan: tuning.Tuning, opened: OpenedModel
+) -> tuning.ChosenPlacement:
+    server = opened.model.info.identity.get("server")
+    return tuning.ChosenPlacement(
+        placement=latest.trials[0].placement,
+        model=opened.name,
+        server=str(server) if server else None,
+        chat=plan.chat,
+        chosen_at=stamp(datetime.now(UTC)),
+        edits=len({question.edit.id for question in plan.questions}),
+        kinds=plan.kinds,
+        trials=latest.trials,
+        calls=latest.calls,
+        grid=plan.grid,
+        confidence=plan.confidence,
+        better=latest.better,
     )
+
+
+def _say_how_sure(latest: tuning.Round, plan: tuning.Tuning) -> None:
+    if latest.left == 1:
+        others = "every other one is worse"
+    else:
+        others = f"none is better by more than {latest.better:.2f}"
+    say(f"At confidence {plan.confidence:g} {others}, in S less the price of tokens")
+    if latest.better > _UNSURE:
+        note(
+            "the questions are few: add edits and paraphrases, or give a training run (--run), "
+            "and choose again"
+        )
+    say(f"{latest.calls:,} calls; all questions under all placements take {plan.grid:,}")
+
+
+def _table(latest: tuning.Round, plan: tuning.Tuning, model: str) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for place, trial in enumerate(latest.trials):
+        if place == 0:
+            state = "chosen"
+        elif place < latest.left:
+            state = "left"
+        else:
+            state = f"out after {trial.asked:,}"
+        rows.append(
+            (
+                trial.placement,
+                *(Number(rate, ".2f") for rate in (*trial.rates, trial.s)),
+                Number(trial.tokens, ".0f"),
+                Number(trial.gain if place else None, ".2f"),
+                state,
+            )
+        )
+    header = ("placement", *plan.kinds, "S", "tokens", "may gain", "")
+    return Table(f"Placements of facts on {model}", header, tuple(rows))

@@ -1,28 +1,36 @@
-"""`drike edits verify`: prove on a model that stored edits take, along the path of users' requests."""
+"""`drike edits verify`: prove on a model that stored edits take, as users ask for them."""
 
 from __future__ import annotations
 
 import asyncio
-import json as as_json
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
-from dataclasses import asdict, dataclass, replace
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
-from xml.etree import ElementTree
 
-from drike.answers.statements import Stated
-from drike.cli.console import NOTHING, complain, draw, note, progress, say
+from drike.cli.commands import METHOD, MODEL, OUTPUT, command, flag, option
+from drike.cli.console import complain, draw, note, progress, say
 from drike.cli.dry_run import bound, token_counter, usage_sentence
-from drike.cli.edits import in_force, store_at
-from drike.cli.options import FILE, VALUES_OF_MODEL, GateOptions, command
+from drike.cli.options import (
+    FILE,
+    VALUES_OF_MODEL,
+    AnyEditIds,
+    ApiFlags,
+    Ask,
+    Device,
+    DryRun,
+    GateOptions,
+    Store,
+    TrainingRun,
+    Upstream,
+)
+from drike.cli.stored_edits import in_force, store_at
+from drike.cli.verification_report import as_json, as_junit, compare_runs, show
 from drike.conversations.turns import Api
 from drike.edits.record import EditVersion, Status, StoreError
 from drike.edits.times import stamp
@@ -34,106 +42,219 @@ from drike.models.served import ApiOptions, Meter, is_served, key_in, parse_addr
 from drike.models.served.cache import AnswerCache
 from drike.models.served.quirks import for_newer_models
 from drike.stores.edit_store import EditStore, versions_of
-from drike.stores.verifications import Verification, Verifications, VerifiedQuestion, compare_runs
+from drike.stores.verifications import Verification, Verifications
+from drike.stores.verifications import compare_runs as changes_between
 from drike.support.files import write_text
-from drike.support.rows import shown
-from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
+from drike.support.table import counted
 
 if TYPE_CHECKING:  # these take long to import, and neither help nor --compare needs them
-    from drike.gateway.calls import Upstream
-    from drike.gateway.proving.chats import Settings
-    from drike.gateway.proving.verification import EditOutcome, EditQuestion
+    from drike.gateway import calls
+    from drike.gateway.proving.chats import Client, Settings
+    from drike.gateway.proving.verification import DeployedPath, EditOutcome, EditQuestion
     from drike.gateway.start import Deployed
+
+    Around = Callable[[calls.Upstream], calls.Upstream]
 
 _KEY = "DRIKE_KEY"  # the variable with a key of the gateway
 _DEADLINE_MS = 5000.0  # to decide, where nobody waits
 _MOST_AT_ONCE = 100  # so that none waits too long for a decision
 _NAMED = 5  # of what a model does not know
-_MAX_ROWS, _MAX_FAILURES = (
-    60,
-    20,
-)  # edits of a table, and failures; of more edits only those that failed are shown
-_BEGINNING, _END = 200, 120  # characters of a long text that is shown
-_SUBJECT = 24  # characters of one in a table
-_STATES = (Stated.NEW, Stated.OLD, Stated.BOTH, Stated.NEITHER, Stated.REFUSED)
+
+
+@dataclass(frozen=True)
+class FormerOptions:
+    """Options of earlier versions, which are refused with a remedy."""
+
+    editor: Annotated[
+        str | None, option("--editor", "", METHOD, "Of earlier versions", hidden=True)
+    ] = None
+    template: Annotated[
+        str | None, option("--template", "", METHOD, "Of earlier versions", hidden=True)
+    ] = None
+    prompt_tokens: Annotated[
+        int | None, option("--prompt-tokens", "", METHOD, "Of earlier versions", hidden=True)
+    ] = None
+
+    def refuse(self) -> None:
+        """Raise UsageError if one is given."""
+        for name, value in vars(self).items():
+            if value:
+                raise UsageError(
+                    f"--{name.replace('_', '-')} is gone, as requests are edited as by drike "
+                    "serve: give --run or --demonstrations"
+                )
+
+
+@dataclass(frozen=True)
+class JudgingOptions:
+    """How often each question is asked, and which shares of good answers are enough."""
+
+    at_least: Annotated[
+        float,
+        option(
+            "--at-least",
+            "X",
+            METHOD,
+            "Exit with code 1 if a smaller share takes, or does not leak",
+            min=0.0,
+            max=1.0,
+        ),
+    ] = 0.95
+    samples: Annotated[
+        int,
+        option(
+            "--samples",
+            "N",
+            METHOD,
+            "Answers to each question; several at the model's own temperature",
+            min=1,
+            max=1000,
+        ),
+    ] = 1
+
+    def require(self, shares: Mapping[str, float]) -> None:
+        """Raise StoreError unless all shares are large enough."""
+        low = [f"{share:.3f} {what}" for what, share in shares.items() if share < self.at_least]
+        if low:
+            raise StoreError(
+                f"{', '.join(low)}, less than {self.at_least:g}: "
+                "see the failures, or give another --at-least"
+            )
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where the outcomes are written, or that those of two runs are compared."""
+
+    compare: Annotated[
+        bool,
+        flag(
+            "--compare",
+            OUTPUT,
+            "Ask nothing: show what the last run changed, or what changed since run ID",
+        ),
+    ] = False
+    junit: Annotated[
+        Path | None, option("--junit", "FILE", OUTPUT, "Write the outcomes as JUnit's XML")
+    ] = None
+    json: Annotated[Path | None, option("--json", "FILE", OUTPUT, "Write the outcomes as JSON")] = (
+        None
+    )
 
 
 @command(VALUES_OF_MODEL)
 def verify(
-    edits: list[int] | None = None, *, store: str = FILE, run: Path | None = None, gateway: str | None = None,
-    upstream: str | None = None, model: str | None = None, header: list[str] | None = None, device: str | None = None,
-    demonstrations: int | None = None, gating: GateOptions, ask: bool = False, samples: int = 1, at_least: float = 0.95,
-    junit: Path | None = None, json: Path | None = None, compare: bool = False, api: ApiOptions, dry_run: bool = False,
-    editor: str | None = None, template: str | None = None, prompt_tokens: int | None = None,
-) -> None:  # fmt: skip
-    """Prove on a model that edits take and do not leak: requests go the way of drike serve, and answers are judged."""
-    if (
-        gone := "--editor" * bool(editor)
-        or "--template" * bool(template)
-        or "--prompt-tokens" * bool(prompt_tokens)
-    ):
-        raise UsageError(
-            f"{gone} is gone, as requests are edited as by drike serve: give --run or --demonstrations"
-        )
+    edits: AnyEditIds = None,
+    *,
+    run: TrainingRun = None,
+    store: Store = FILE,
+    upstream: Upstream = None,
+    model: Annotated[
+        str | None,
+        option(
+            "--model",
+            "MODEL",
+            MODEL,
+            "What to ask; with a URL, its name there (default: embedded)",
+        ),
+    ] = None,
+    device: Device = None,
+    header: Annotated[
+        list[str] | None,
+        option(
+            "--header",
+            "N=VALUE",
+            MODEL,
+            "Send this header, for edits that only apply with it; repeatable",
+        ),
+    ] = None,
+    gateway: Annotated[
+        str | None,
+        option("--gateway", "URL", MODEL, "Ask a running drike serve: http://host:8800/v1"),
+    ] = None,
+    gone: FormerOptions,
+    gating: GateOptions,
+    ask: Ask = False,
+    judging: JudgingOptions,
+    demonstrations: Annotated[
+        int | None,
+        option(
+            "--demonstrations",
+            "N",
+            METHOD,
+            "At most so many of tinyfacts (default: those that fit); 0 states facts alone",
+            min=0,
+        ),
+    ] = None,
+    output: OutputOptions,
+    dry_run: DryRun = False,
+    api: ApiFlags,
+) -> None:
+    """Prove on a model that edits take and do not leak."""
+    gone.refuse()
     if gateway and (run or ask or demonstrations is not None or gating != GateOptions()):
         raise UsageError(
             "a gateway decides by its own options: leave out those of gate and demonstrations"
         )
     with store_at(store) as opened:
-        if compare:
-            return _compare_runs(opened, edits or [])
-        chosen, tried = _chosen(opened, edits)
-        if gateway and tried:
+        if output.compare:
+            compare_runs(opened, edits or [])
+            return
+        chosen = _chosen(opened, edits)
+        if gateway and chosen.tried:
             raise UsageError(
-                f"edit {tried[0].id} is in force at no gateway: leave --gateway out, and give --upstream"
+                f"edit {chosen.tried[0].id} is in force at no gateway: "
+                "leave --gateway out, and give --upstream"
             )
         if model and is_served(model):
-            if upstream:
-                raise UsageError(f"--upstream and {model} are two addresses: give one of them")
-            parsed = parse_address(model, allow_http=api.allow_http)
-            upstream, model = parsed.url.rstrip("/"), parsed.model
+            upstream, model = _address(model, upstream, api)
         address = upstream or gateway
-        if address is None and samples > 1:
+        if address is None and judging.samples > 1:
             raise UsageError(
                 "a model that runs here answers greedily: leave --samples out, or give --upstream"
             )
         options = GatewayOptions(
-            upstream=address, allow_http=urlsplit(address).hostname if address and api.allow_http else None,
-            model=None if address else model, mode=Mode.ON, timeout=api.deadline, deadline_ms=_DEADLINE_MS,
-            device=device, run=str(run) if run else None, demonstrations=demonstrations, ask=ask, **vars(gating),
-        )  # fmt: skip
-        name = model or (None if address else EMBEDDED)
-        plan = VerifyPlan(
-            api, options, gateway, name, samples, dry_run, _headers(header or ()), chosen, tried
+            upstream=address,
+            allow_http=urlsplit(address).hostname if address and api.allow_http else None,
+            model=None if address else model,
+            mode=Mode.ON,
+            timeout=api.deadline,
+            deadline_ms=_DEADLINE_MS,
+            device=device,
+            run=str(run) if run else None,
+            demonstrations=demonstrations,
+            ask=ask,
+            **vars(gating),
         )
-        outcomes, made = _carried_out(plan, opened)
+        plan = VerificationPlan(
+            api=api,
+            options=options,
+            gateway=gateway,
+            model=model or (None if address else EMBEDDED),
+            samples=judging.samples,
+            dry_run=dry_run,
+            headers=_headers(header or ()),
+            edits=chosen,
+        )
+        outcomes, verification = _carried_out(plan, opened)
         if dry_run:
             return
-        shares, number = _show(outcomes, made.model), Verifications(opened.database).save(made)
-        if json:
-            values = {"number": number, **asdict(made), "questions": list(map(_values, outcomes))}
-            write_text(json, as_json.dumps(values, ensure_ascii=False, indent=1) + "\n")
-        if junit:
-            write_text(junit, _junit(outcomes))
-        kept = f"Verification {number} is kept in {opened.name}"
-        if number > 1:
-            broken, mended = map(
-                len, compare_runs(Verifications(opened.database).load(number - 1), made)
-            )
-            kept += f"; since {number - 1}: {broken:,} broken, {mended:,} mended (drike edits verify --compare)"
-        say(kept)
-    if low := [f"{share:.3f} {what}" for what, share in shares.items() if share < at_least]:
-        raise StoreError(
-            f"{', '.join(low)}, less than {at_least:g}: see the failures, or give another --at-least"
-        )
-
-
-test = verify  # its name in earlier versions
+        shares = show(outcomes, verification.model)
+        _keep(outcomes, verification, opened, output)
+    judging.require(shares)
 
 
 @dataclass(frozen=True)
-class VerifyPlan:
-    """What to ask, and how. model: its name in requests. tried: chosen edits that are in force for this run alone."""
+class ChosenEdits:
+    """The edits to ask about. tried: those among them that are in force for this run alone."""
+
+    versions: Sequence[EditVersion]
+    tried: Sequence[EditVersion]
+
+
+@dataclass(frozen=True)
+class VerificationPlan:
+    """What to ask, and how. model: its name in requests; None for the only one that there is."""
 
     api: ApiOptions
     options: GatewayOptions
@@ -142,73 +263,105 @@ class VerifyPlan:
     samples: int
     dry_run: bool
     headers: Mapping[str, str]
-    chosen: Sequence[EditVersion]
-    tried: Sequence[EditVersion]
+    edits: ChosenEdits
 
 
-def _headers(given: Iterable[str]) -> dict[str, str]:
-    """Headers by lower-case name. Raises UsageError."""
-    pairs = [text.partition("=")[::2] for text in given]
-    if wrong := next((name for name, value in pairs if not (name.strip() and value.strip())), None):
-        raise UsageError(f"--header {wrong} is no header: write it as x-region=eu")
-    return {name.strip().lower(): value.strip() for name, value in pairs}
+def _chosen(store: EditStore, ids: Sequence[int] | None) -> ChosenEdits:
+    """The edits with these numbers, by default all in force. Raises StoreError.
 
-
-def _chosen(
-    store: EditStore, edits: Sequence[int] | None
-) -> tuple[list[EditVersion], list[EditVersion]]:
-    """The edits to ask about, by default all in force, and those among them that wait to be. Raises StoreError."""
-    tried, by_id = list[EditVersion](), {version.id: version for version in in_force(store)}
-    for id in dict.fromkeys(edits or ()):
-        latest = versions_of(store, id)[-1]
-        if (status := latest.record.status) in (Status.DRAFT, Status.PROPOSED):
-            by_id[id] = replace(latest, record=replace(latest.record, status=Status.ACTIVE))
-            tried.append(by_id[id])
-        elif id not in by_id:
+    Drafts and proposals are as they would be in force.
+    """
+    by_id = {version.id: version for version in in_force(store)}
+    tried: list[EditVersion] = []
+    for edit_id in dict.fromkeys(ids or ()):
+        latest = versions_of(store, edit_id)[-1]
+        status = latest.record.status
+        if status in (Status.DRAFT, Status.PROPOSED):
+            by_id[edit_id] = replace(latest, record=replace(latest.record, status=Status.ACTIVE))
+            tried.append(by_id[edit_id])
+        elif edit_id not in by_id:
             raise StoreError(
-                f"edit {id} is not in force ({status}): name one that drike edits list shows"
+                f"edit {edit_id} is not in force ({status}): name one that drike edits list shows"
             )
     if not by_id:
         raise StoreError(f"no edit is in force in {store.name}: add one (drike edits add)")
-    return [by_id[id] for id in dict.fromkeys(edits or by_id)], tried
+    return ChosenEdits([by_id[edit_id] for edit_id in dict.fromkeys(ids or by_id)], tried)
 
 
-def _carried_out(plan: VerifyPlan, store: EditStore) -> tuple[Sequence[EditOutcome], Verification]:
+def _address(model: str, upstream: str | None, api: ApiOptions) -> tuple[str, str]:
+    """The URL of SERVICE:MODEL, and the model's name there. Raises UsageError, ModelError."""
+    if upstream:
+        raise UsageError(f"--upstream and {model} are two addresses: give one of them")
+    address = parse_address(model, allow_http=api.allow_http)
+    return address.url.rstrip("/"), address.model
+
+
+def _headers(texts: Iterable[str]) -> dict[str, str]:
+    """Headers by lower-case name, from "NAME=VALUE". Raises UsageError."""
+    headers = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not (name.strip() and value.strip()):
+            raise UsageError(f"--header {name} is no header: write it as x-region=eu")
+        headers[name.strip().lower()] = value.strip()
+    return headers
+
+
+def _keep(
+    outcomes: Sequence[EditOutcome],
+    verification: Verification,
+    store: EditStore,
+    output: OutputOptions,
+) -> None:
+    """Keep a verification in the store, and write it into files; say what changed."""
+    kept = Verifications(store.database)
+    number = kept.save(verification)
+    if output.json:
+        write_text(output.json, as_json(number, verification, outcomes))
+    if output.junit:
+        write_text(output.junit, as_junit(outcomes))
+    since = ""
+    if number > 1:
+        before = kept.load(number - 1)
+        broken, mended = changes_between(before, verification)
+        changes = f"{len(broken):,} broken, {len(mended):,} mended"
+        since = f"; since {number - 1}: {changes} (drike edits verify --compare)"
+    say(f"Verification {number} is kept in {store.name}{since}")
+
+
+def _carried_out(
+    plan: VerificationPlan, store: EditStore
+) -> tuple[Sequence[EditOutcome], Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
     from drike.cli.gateway_parts import gateway_parts
     from drike.gateway.proving.chats import DryUpstream, MeteredUpstream
     from drike.gateway.start import deployed
 
-    api, count = plan.api, token_counter(plan.api.tokenizer, "plain")
+    api = plan.api
+    count = token_counter(api.tokenizer, "plain")
     meter = Meter(replace(api, max_calls=None, max_cost=None) if plan.dry_run else api)
 
-    def around(upstream: Upstream) -> Upstream:
-        return MeteredUpstream(
-            DryUpstream(upstream.name, count) if plan.dry_run else upstream, meter
-        )
+    def around(upstream: calls.Upstream) -> calls.Upstream:
+        inner = DryUpstream(upstream.name, count) if plan.dry_run else upstream
+        return MeteredUpstream(inner, meter)
 
     gateway = deployed(plan.options, store, gateway_parts(), around=around)
-    if plan.tried:
-        gateway = replace(gateway, feed=gateway.feed.trying(plan.tried))
-        note(f"{counted(len(plan.tried), 'edit')} in force for this run alone")
+    if plan.edits.tried:
+        gateway = replace(gateway, feed=gateway.feed.trying(plan.edits.tried))
+        note(f"{counted(len(plan.edits.tried), 'edit')} in force for this run alone")
     if needs_recalibration(gateway.feed.gate, len(gateway.feed.index.edits)):
         note(
-            f"{store.name} has grown by a fifth since its gate was calibrated: run drike edits calibrate again"
+            f"{store.name} has grown by a fifth since its gate was calibrated: "
+            "run drike edits calibrate again"
         )
-    # A run that was interrupted is kept under no number, so that the next one has its number, and its answers.
-    number, first = (
-        Verifications(store.database).last_number() + 1,
-        versions_of(store, 1)[0].checksum,
-    )
     try:
-        asked = _ask(
-            plan, around, gateway, kept_for=f"{first} {number} {sorted(plan.headers.items())}"
-        )
-        model, outcomes = asyncio.run(asked)
+        model, outcomes = asyncio.run(_ask(plan, around, gateway, _kept_for(plan, store)))
     except (KeyboardInterrupt, DrikeError):
-        if (answered := meter.usage.calls) and not (api.no_cache or plan.gateway):
+        answered = meter.usage.calls
+        if answered and not (api.no_cache or plan.gateway):
             complain(
-                f"{counted(answered, 'answer')} kept for a day: the same command goes on from there",
+                f"{counted(answered, 'answer')} kept for a day: "
+                "the same command goes on from there",
                 "yellow",
             )
         raise
@@ -216,239 +369,201 @@ def _carried_out(plan: VerifyPlan, store: EditStore) -> tuple[Sequence[EditOutco
         if plan.options.upstream and not plan.dry_run:
             say(f"Used: {usage_sentence(meter.usage)}")
     if plan.dry_run:
-        draw(
-            bound(meter.usage.calls, meter.usage.prompt_tokens, meter.usage.completion_tokens, api)
-        )
-        say(f"{counted(len(outcomes), 'question')} about {counted(len(plan.chosen), 'edit')}")
-    gate, placement = gateway.feed.gate, gateway.editor.placements[Api.CHAT]
-    shows = getattr(getattr(placement, "editor", None), "name", "facts alone")
-    here = (
-        type(gate).__name__,
-        getattr(gate, "threshold", None),
-        f"{type(placement).__name__}, {shows}",
+        used = meter.usage
+        draw(bound(used.calls, used.prompt_tokens, used.completion_tokens, api))
+        questions = counted(len(outcomes), "question")
+        say(f"{questions} about {counted(len(plan.edits.versions), 'edit')}")
+    return outcomes, _verification(plan, model, gateway, outcomes)
+
+
+def _kept_for(plan: VerificationPlan, store: EditStore) -> str:
+    """A name for this run, under which answers are kept.
+
+    An interrupted run has no number in the store, so that the next one has its name.
+    """
+    number = Verifications(store.database).last_number() + 1
+    first = versions_of(store, 1)[0].checksum
+    return f"{first} {number} {sorted(plan.headers.items())}"
+
+
+def _verification(
+    plan: VerificationPlan, model: str, gateway: Deployed, outcomes: Sequence[EditOutcome]
+) -> Verification:
+    """What the store keeps of a run."""
+    if plan.gateway:
+        gate_name, threshold, placement_name = "its own", None, "its own"
+    else:
+        gate = gateway.feed.gate
+        placement = gateway.editor.placements[Api.CHAT]
+        demonstrations = getattr(getattr(placement, "editor", None), "name", "facts alone")
+        gate_name = type(gate).__name__
+        threshold = getattr(gate, "threshold", None)
+        placement_name = f"{type(placement).__name__}, {demonstrations}"
+    return Verification(
+        at=stamp(datetime.now(UTC)),
+        model=model,
+        gate=gate_name,
+        threshold=threshold,
+        placement=placement_name,
+        drike=version("drike"),
+        questions=tuple(outcome.kept for outcome in outcomes),
     )
-    decided, kept = (
-        ("its own", None, "its own") if plan.gateway else here,
-        tuple(o.kept for o in outcomes),
-    )
-    return outcomes, Verification(stamp(datetime.now(UTC)), model, *decided, version("drike"), kept)
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Who asks: the client of users' requests, and one that asks the model past the gateway."""
+
+    user: Client
+    unedited: Client
 
 
 async def _ask(
-    plan: VerifyPlan, around: Callable[[Upstream], Upstream], gateway: Deployed, *, kept_for: str
+    plan: VerificationPlan, around: Around, gateway: Deployed, kept_for: str
 ) -> tuple[str, Sequence[EditOutcome]]:
-    """Ask about edits. Return the model's name, and the outcomes in the order of their questions."""
-    from drike.gateway.proving import verification as verifying
-    from drike.gateway.proving.chats import TOKENS, Client, GatewayUpstream
+    """Ask about edits. Return the model's name, and outcomes in the order of their questions."""
+    from drike.gateway.proving.verification import DeployedPath
 
-    above, editor, feed = gateway.upstream, gateway.editor, gateway.feed
-    options, api = plan.options, plan.api
-    effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
-    most, greedy = TOKENS + api.thinking_tokens, {"temperature": 0} if plan.samples == 1 else {}
-    limited = {"max_tokens": most, **greedy, **effort}
-    forms: Sequence[Settings] = (
-        limited, for_newer_models(limited), effort,
-    )  # fmt: skip
-    cache = None if api.no_cache or plan.dry_run else AnswerCache()
-    settings = forms if options.upstream else [{}]
-    asking = partial(
-        Client, settings=settings, deadline=api.deadline, cache=cache, kept_for=kept_for
-    )
-    running, asked = None if plan.dry_run else plan.gateway, above
-    async with AsyncExitStack() as stack:
-        if cache:
-            stack.callback(cache.close)
-        if running:
-            host = urlsplit(running).hostname if api.allow_http else None
-            asked = around(GatewayUpstream(running, allow_http=host, timeout=api.deadline))
-        for upstream in {asked, above}:
-            stack.push_async_callback(upstream.close)
-            await upstream.open()
-        key = key_in(_KEY) if running else None
-        sent = {**plan.headers, **({"authorization": f"Bearer {key}"} if key else {})}
-        headers = [(n.encode(), value.encode()) for n, value in sent.items()]
-        client = asking(asked, plan.model or "", headers=headers, cache=None if running else cache)
-        client.model = plan.model or await client.only_model()
-        tiny = client.model in (EMBEDDED, READER)
-        unedited = client if asked is above else asking(above, client.model)
-        edit = partial(editor.edit, Api.CHAT, feed=feed, request_id="verify", ask=options.ask)
-        past = not plan.gateway or options.upstream != plan.gateway
-        path = verifying.DeployedPath(client, None if running else edit, unedited if past else None)
-        index = feed.index.applying({**plan.headers, "model": client.model})
-        others = ", ".join(
-            [str(edit.id) for edit in plan.chosen if edit.id in index.without][:_NAMED]
+    options = plan.options
+    async with _clients(plan, around, gateway.upstream, kept_for) as clients:
+        model = clients.user.model
+        questions = _questions(plan, gateway, model)
+        edit = partial(
+            gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="verify", ask=options.ask
         )
-        if not (for_these := [edit for edit in plan.chosen if edit.id not in index.without]):
-            raise UsageError(
-                f"edits {others} are for other requests: give their --model, or a --header that they need"
-            )
-        if others:
-            note(f"edits {others} are not asked about, as they are for other requests")
-        questions = list(
-            verifying.questions_about(for_these, index, follow_up=gateway.chats and not tiny)
+        edits_here = plan.dry_run or not plan.gateway
+        knows_the_upstream = not plan.gateway or options.upstream != plan.gateway
+        path = DeployedPath(
+            clients.user,
+            edit=edit if edits_here else None,
+            unedited=clients.unedited if knows_the_upstream else None,
         )
-        if tiny:
-            questions = _known_to_tinyfacts(client.model, questions)
-        placed: list[tuple[int, EditOutcome]] = []
-        at_once = min(api.concurrency, _MOST_AT_ONCE) if options.upstream else 1
-        with progress("verifying") as (bar, task):
-            bar.update(task, total=plan.samples * len(questions))
-            async with aclosing(
-                verifying.verify(path, questions, samples=plan.samples, at_once=at_once)
-            ) as outcomes:
-                async for outcome in outcomes:
-                    placed.append(outcome)
-                    bar.update(task, advance=1)
-    if client.reused:
+        outcomes = await _verified(plan, path, questions)
+    if clients.user.reused:
         note(
-            f"{counted(client.reused, 'answer')} of a run that was interrupted used again: --no-cache asks anew"
+            f"{counted(clients.user.reused, 'answer')} of a run that was interrupted used again: "
+            "--no-cache asks anew"
         )
-    name = (
-        f"{client.model} at {plan.gateway or options.upstream}"
-        if options.upstream
-        else client.model
-    )
-    return name, [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]
+    name = f"{model} at {plan.gateway or options.upstream}" if options.upstream else model
+    return name, outcomes
+
+
+@asynccontextmanager
+async def _clients(
+    plan: VerificationPlan, around: Around, upstream: calls.Upstream, kept_for: str
+) -> AsyncIterator[Clients]:
+    """Clients of the gateway, if one is to be asked, and of the upstream; closed at the end."""
+    from drike.gateway.proving.chats import Client, GatewayUpstream
+
+    api = plan.api
+    asked = upstream
+    asks_a_gateway = plan.gateway is not None and not plan.dry_run
+    async with AsyncExitStack() as stack:
+        cache = None
+        if not (api.no_cache or plan.dry_run):
+            cache = AnswerCache()
+            stack.callback(cache.close)
+        if plan.gateway and asks_a_gateway:
+            host = urlsplit(plan.gateway).hostname if api.allow_http else None
+            asked = around(GatewayUpstream(plan.gateway, allow_http=host, timeout=api.deadline))
+        for each in {asked, upstream}:
+            stack.push_async_callback(each.close)
+            await each.open()
+        client_of = partial(
+            Client, settings=_settings(plan), deadline=api.deadline, kept_for=kept_for
+        )
+        user = client_of(
+            asked,
+            plan.model or "",
+            headers=_sent_headers(plan, with_key=asks_a_gateway),
+            cache=None if asks_a_gateway else cache,
+        )
+        user.model = plan.model or await user.only_model()
+        unedited = user if asked is upstream else client_of(upstream, user.model, cache=cache)
+        yield Clients(user, unedited)
+
+
+def _settings(plan: VerificationPlan) -> Sequence[Settings]:
+    """Fields of requests; where an upstream refuses some, it gets the next ones."""
+    from drike.gateway.proving.chats import TOKENS
+
+    if not plan.options.upstream:
+        return [{}]
+    api = plan.api
+    most = TOKENS + api.thinking_tokens
+    effort = {"reasoning_effort": api.reasoning_effort} if api.reasoning_effort else {}
+    greedy = {"temperature": 0} if plan.samples == 1 else {}
+    limited = {"max_tokens": most, **greedy, **effort}
+    return [limited, for_newer_models(limited), effort]
+
+
+def _sent_headers(plan: VerificationPlan, *, with_key: bool) -> list[tuple[bytes, bytes]]:
+    headers = dict(plan.headers)
+    key = key_in(_KEY) if with_key else None
+    if key:
+        headers["authorization"] = f"Bearer {key}"
+    return [(name.encode(), value.encode()) for name, value in headers.items()]
+
+
+def _questions(plan: VerificationPlan, gateway: Deployed, model: str) -> list[EditQuestion]:
+    """The questions about the edits that apply to these requests. Raises UsageError for none."""
+    from drike.gateway.proving.verification import questions_about
+
+    index = gateway.feed.index.applying({**plan.headers, "model": model})
+    applying = [edit for edit in plan.edits.versions if edit.id not in index.without]
+    others = [str(edit.id) for edit in plan.edits.versions if edit.id in index.without]
+    named = ", ".join(others[:_NAMED])
+    if not applying:
+        raise UsageError(
+            f"edits {named} are for other requests: give their --model, "
+            "or a --header that they need"
+        )
+    if others:
+        note(f"edits {named} are not asked about, as they are for other requests")
+    knows_tinyfacts_alone = model in (EMBEDDED, READER)
+    holds_a_chat = gateway.chats and not knows_tinyfacts_alone
+    questions = list(questions_about(applying, index, follow_up=holds_a_chat))
+    return _known_to_tinyfacts(model, questions) if knows_tinyfacts_alone else questions
 
 
 def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[EditQuestion]:
-    """The questions that a model can know which knows TinyFacts alone. Raises UsageError for none."""
+    """The questions that a model can know which knows TinyFacts alone.
+
+    Raises UsageError for none.
+    """
     from drike.gateway.proving.verification import unknown_to_tinyfacts
 
-    unknown = {question: what for question in questions if (what := unknown_to_tinyfacts(question))}
-    what = f"{model} knows TinyFacts alone, so not {', '.join(list(dict.fromkeys(unknown.values()))[:_NAMED])}"
-    if len(unknown) == len(questions):
-        raise UsageError(f"nothing can be proven, as {what}: give --model or --upstream")
+    known = []
+    unknown = []
+    for question in questions:
+        what = unknown_to_tinyfacts(question)
+        if what:
+            unknown.append(what)
+        else:
+            known.append(question)
+    examples = ", ".join(list(dict.fromkeys(unknown))[:_NAMED])
+    reason = f"{model} knows TinyFacts alone, so not {examples}"
+    if not known:
+        raise UsageError(f"nothing can be proven, as {reason}: give --model or --upstream")
     if unknown:
-        note(
-            f"{counted(len(unknown), 'question')} not asked, as {what}: give --model or --upstream for these"
-        )
-    return [question for question in questions if question not in unknown]
+        left_out = counted(len(unknown), "question")
+        note(f"{left_out} not asked, as {reason}: give --model or --upstream for these")
+    return known
 
 
-def _show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
-    """Draw what took of each edit, and what failed; return the shares that count."""
-    from drike.gateway.proving.verification import by_concern
+async def _verified(
+    plan: VerificationPlan, path: DeployedPath, questions: Sequence[EditQuestion]
+) -> list[EditOutcome]:
+    """The outcomes in the order of their questions, with a bar while they come."""
+    from drike.gateway.proving import verification
 
-    by_edit: dict[int, list[EditOutcome]] = {}
-    for outcome in outcomes:
-        by_edit.setdefault(outcome.question.edit.id, []).append(outcome)
-    failures = [outcome for outcome in outcomes if outcome.problem]
-    failed = dict.fromkeys(outcome.question.edit.id for outcome in failures)
-    many = len(by_edit) > _MAX_ROWS
-    listed = [by_edit[id] for id in (list(failed)[:_MAX_ROWS] if many else by_edit)]
-    header = ("edit", "asked", "took", *_STATES[1:], "leaked", "tokens added", "latency p50")
-    if listed:
-        draw(
-            Table(
-                f"Edits on {model}{', those that failed' * many}", header, tuple(map(_row, listed))
-            )
-        )
-    for failure in failures[:_MAX_FAILURES]:
-        question, edit = failure.question, failure.question.edit
-        say(f'{edit.id}@{edit.version} {question.kind} "{_cut(question.text)}": {failure.problem}')
-        say(f"    answer  {_cut(failure.answer) or NOTHING}")
-        if failure.sent is not None:
-            say(f"    sent    {_cut(failure.sent)}")
-    if len(failures) > _MAX_FAILURES:
-        say(
-            f"{len(failures) - _MAX_FAILURES:,} more failures are not shown: --json FILE and --junit FILE have all"
-        )
-    concerned, others = by_concern(outcomes)
-    took, leaked = (
-        sum(o.stated is Stated.NEW for o in concerned),
-        sum(bool(o.problem) for o in others),
-    )
-    leaks = (
-        f", leaked to {leaked:,} of {len(others):,}, {as_text(Estimate.share(leaked, len(others)))}"
-    )
-    share = as_text(Estimate.share(took, len(concerned)))
-    about = f"{counted(len(by_edit), 'edit')}: took on {took:,} of {counted(len(concerned), 'question')}, {share}"
-    say(about + (leaks if others else "; nothing was asked that they do not concern"))
-    return {"took": took / len(concerned), "did not leak": 1 - leaked / max(1, len(others))}
-
-
-def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
-    from drike.gateway.proving.verification import by_concern
-
-    edit, (concerned, others) = outcomes[0].question.edit, by_concern(outcomes)
-    stated = Counter(outcome.stated for outcome in concerned)
-    leaked = sum(bool(outcome.problem) for outcome in others) / len(others) if others else None
-    tokens = [outcome.tokens for outcome in concerned if outcome.tokens is not None]
-    shares = (*(stated[state] / len(concerned) for state in _STATES), leaked)
-    added = Number(median(tokens) if tokens else None, "+,.0f")
-    name = f"{edit.id}@{edit.version} {edit.record.subject:.{_SUBJECT}}"
-    seconds = f"{median(outcome.seconds for outcome in outcomes):.2f} s"
-    return name, Number(len(outcomes)), *(Number(share, ".2f") for share in shares), added, seconds
-
-
-def _cut(text: str) -> str:
-    """A text on one line, without the middle of a long one."""
-    line = " ".join(text.split())
-    return line if len(line) <= _BEGINNING + _END else f"{line[:_BEGINNING]} [...] {line[-_END:]}"
-
-
-def _values(outcome: EditOutcome) -> dict[str, object]:
-    more = {
-        "problem": outcome.problem,
-        "first_turn": outcome.question.first,
-        "before": outcome.unedited,
-    }
-    kept = {
-        name: getattr(outcome, name)
-        for name in ("answer", "sent", "edits", "scope", "tokens", "seconds")
-    }
-    return {**asdict(outcome.kept), **more, **kept}
-
-
-def _junit(outcomes: Sequence[EditOutcome]) -> str:
-    failures = str(sum(bool(outcome.problem) for outcome in outcomes))
-    suite = ElementTree.Element(
-        "testsuite", name="drike edits verify", tests=str(len(outcomes)), failures=failures
-    )
-    for outcome in outcomes:
-        kept, seconds = outcome.kept, f"{outcome.seconds:.3f}"
-        name, edit = _in_xml(f"{kept.kind}: {kept.question}"), f"edit {kept.edit}@{kept.version}"
-        case = ElementTree.SubElement(suite, "testcase", classname=edit, name=name, time=seconds)
-        if outcome.problem:
-            failure = ElementTree.SubElement(case, "failure", message=_in_xml(outcome.problem))
-            failure.text = _in_xml(
-                f"answer: {outcome.answer}\nsent: {outcome.sent or '(by the gateway)'}"
-            )
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
-
-
-def _in_xml(text: str) -> str:
-    return re.sub("[\ufffe\uffff]", "?", visible(text))
-
-
-def _compare_runs(store: EditStore, numbers: Sequence[int]) -> None:
-    """Show what changed between the last run and the one before, or another. Raises StoreError if something broke."""
-
-    def said(answer: VerifiedQuestion) -> str:
-        return f"{answer.stated}{', matched' if answer.matched else ''}"
-
-    last = Verifications(store.database).last_number()
-    if len(numbers) > 1:
-        raise UsageError("--compare takes the number of one run: leave the others out")
-    if last < 2 and not numbers:
-        raise StoreError("there are no two verifications to compare: verify once more")
-    first = numbers[0] if numbers else last - 1
-    before, after = (Verifications(store.database).load(number) for number in (first, last))
-    for name in ("model", "gate", "threshold", "placement", "drike"):
-        was, now = getattr(before, name), getattr(after, name)
-        if was != now:
-            say(f"{name}: {was} -> {now}")
-    broken, mended = compare_runs(before, after)
-    header = ("edit", "kind", "question", f"run {first}", f"run {last}")
-    for title, changes in (("Broken", broken), ("Mended", mended)):
-        if rows := tuple(
-            (f"{a.edit}@{a.version}", a.kind, shown(a.question), said(b), said(a))
-            for b, a in changes
-        ):
-            draw(Table(f"{title} since run {first} ({before.at})", header, rows, wide=True))
-    say(f"Run {first} to run {last}: {len(broken):,} broken, {len(mended):,} mended")
-    if broken:
-        raise StoreError(
-            f"{counted(len(broken), 'question')} no longer answered as they should be: see above"
-        )
+    at_once = min(plan.api.concurrency, _MOST_AT_ONCE) if plan.options.upstream else 1
+    placed: list[tuple[int, EditOutcome]] = []
+    with progress("verifying") as (bar, task):
+        bar.update(task, total=plan.samples * len(questions))
+        asking = verification.verify(path, questions, samples=plan.samples, at_once=at_once)
+        async with aclosing(asking) as outcomes:
+            async for place, outcome in outcomes:
+                placed.append((place, outcome))
+                bar.update(task, advance=1)
+    return [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]

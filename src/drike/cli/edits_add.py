@@ -1,0 +1,248 @@
+"""`drike edits add` and `reword`: edits by hand, and paraphrases that a model proposes."""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import typer
+
+from drike.cli.commands import DATA, METHOD, MODEL, command, flag, option
+from drike.cli.console import note, say
+from drike.cli.options import (
+    FILE,
+    AnyEditIds,
+    ApiFlags,
+    ModelOptions,
+    Reason,
+    Store,
+    Supersede,
+)
+from drike.cli.stored_edits import (
+    AMBIGUOUS,
+    EditFields,
+    author,
+    in_force,
+    parse_fact,
+    print_changes,
+    store_at,
+)
+from drike.edits.conflicts import conflict_keys
+from drike.edits.record import EditRecord, EditVersion, Status
+from drike.edits.record_checks import checked
+from drike.errors import UsageError
+from drike.models import ApiOptions, LanguageModel
+from drike.stores import moves
+from drike.stores.edit_store import EditStore, required_approvals, versions_of
+from drike.support.table import counted
+
+_NewStatus = Literal["active", "shadow", "proposed", "draft"]
+_NUMBER = re.compile(r"[0-9]+")
+
+_PROPOSE = option(
+    "--propose",
+    "N",
+    DATA,
+    "Let --model propose up to N paraphrases of an edit",
+    also="--wordings",
+    min=1,
+    max=20,
+)
+_Yes = Annotated[bool, flag("--yes", METHOD, "Store all proposed paraphrases that pass the checks")]
+
+
+@command()
+def add(
+    *,
+    fact: Annotated[str, option("--fact", "FACT", DATA, 'The new fact, as "QUERY -> OBJECT"')],
+    subject: Annotated[str, option("--subject", "NAME", DATA, "What the fact is about")],
+    store: Store = FILE,
+    log: Annotated[
+        Path | None,
+        option(
+            "--log",
+            "FILE",
+            DATA,
+            "Questions, or requests as JSON lines: count those that name its subject",
+        ),
+    ] = None,
+    propose: Annotated[int | None, _PROPOSE] = None,
+    model: Annotated[
+        str | None,
+        option("--model", "MODEL", MODEL, "Proposes paraphrases: one that follows instructions"),
+    ] = None,
+    yes: _Yes = False,
+    supersede: Supersede = False,
+    reason: Reason = None,
+    more: EditFields,
+    status: Annotated[
+        _NewStatus,
+        option(
+            "--status",
+            "NAME",
+            METHOD,
+            "active, shadow, proposed or draft",
+            choices=get_args(_NewStatus),
+        ),
+    ] = "active",
+) -> None:
+    """Add an edit."""
+    if propose is None and (model or yes):
+        raise UsageError(
+            "--model and --yes are for proposed paraphrases: add --propose with their number"
+        )
+    edit = parse_fact(fact, ())  # before the store is opened, which makes its file
+    fields = more.values() | {"status": Status(status), "author": author(), "reason": reason}
+    record = checked(EditRecord(subject, edit.query, edit.target_new, **fields))
+    questions = _questions(log)
+    writer = None
+    if propose is not None:
+        writer = open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
+
+    with store_at(store, create=True, watched=True) as opened:
+        entered = _put(opened, record, supersede=supersede)
+        if writer and propose:
+            print_changes(reworded(opened, [entered], propose, writer, ask=not yes))
+        others = in_force(opened)
+    _say_names(entered, others)
+    _say_questions(entered, questions, are_logged=log is not None)
+
+
+def _questions(log: Path | None) -> Sequence[str]:
+    """The questions of a log, or common ones."""
+    if log is None:
+        from drike.gates.edit_names import common_questions
+
+        return common_questions()
+    from drike.gateway.logs import read_questions
+
+    return [question.said for question in read_questions(log)]
+
+
+def _put(store: EditStore, record: EditRecord, *, supersede: bool) -> EditVersion:
+    """Store an edit, and say what became of it; return its version."""
+    entering = moves.entering(store, record, decides=True)
+    changes = store.put(entering, supersede=supersede)
+    if changes[0].number == 1:
+        say(f"{store.name} is a new store of edits")
+    print_changes(changes)
+    if entering.status is not record.status:
+        approvals = counted(required_approvals(store), "approval")
+        say(f"It is proposed, as this store requires {approvals} (drike edits approve)")
+    return changes[-1]
+
+
+def _say_names(edit: EditVersion, others: Sequence[EditVersion]) -> None:
+    """Say under which other names an edit is found, and which of its names are ambiguous."""
+    from drike.gates.edit_names import name_report
+
+    report = name_report(edit, others)
+    if report.short:
+        forms = ", ".join(f'"{name}"' for name in report.short)
+        say(f"Also found as {forms}")
+    for name, ids in report.ambiguous.items():
+        rivals = " and ".join(f"edit {edit_id}" for edit_id in ids[:3])
+        shared = f" ({rivals} may be meant)" if ids else ""
+        note(f'"{name}" may mean something else{shared}: {AMBIGUOUS}')
+
+
+def _say_questions(edit: EditVersion, questions: Sequence[str], *, are_logged: bool) -> None:
+    """Say how many questions name an edit's subject: it may not be what they mean."""
+    from drike.gates.edit_names import naming
+
+    naming_it = naming(edit, questions)
+    if naming_it:
+        kind = "logged" if are_logged else "common"
+        share = f"{len(naming_it):,} of {len(questions):,} {kind} questions"
+        remedy = "if they do not concern it, give a longer name, or such questions as --never"
+        note(
+            f"a subject or alias of this edit is named in {share}, such as {naming_it[0]!r}: "
+            f"{remedy}"
+        )
+    elif are_logged:
+        say(f"No subject or alias of this edit is named in {len(questions):,} logged questions")
+
+
+@command()
+def reword(
+    edits: AnyEditIds = None,
+    *,
+    store: Store = FILE,
+    propose: Annotated[int, _PROPOSE] = 4,
+    model: ModelOptions,
+    yes: _Yes = False,
+    api: ApiFlags,
+) -> None:
+    """Let a model propose paraphrases."""
+    writer = open_writer(model, api, ask=not yes)
+    with store_at(store) as opened:
+        if edits:
+            chosen = [versions_of(opened, edit_id)[-1] for edit_id in edits]
+        else:
+            chosen = [edit for edit in in_force(opened) if not edit.record.paraphrases]
+        print_changes(reworded(opened, chosen, propose, writer, ask=not yes))
+
+
+def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageModel:
+    """Open the model that proposes paraphrases. ask: the user, which to store.
+
+    Raises UsageError, ModelError.
+    """
+    if options.model is None:
+        raise UsageError("paraphrases take a model that follows instructions: give --model")
+    if ask and not sys.stdin.isatty():
+        remedy = "give --yes to store all that pass the checks"
+        raise UsageError(f"nobody can look at the proposed paraphrases here: {remedy}")
+    from drike.cli import models  # heavy, and not needed to refuse
+
+    return models.open_model(options, api, models.DEFAULTS).model
+
+
+def reworded(
+    store: EditStore,
+    edits: Sequence[EditVersion],
+    count: int,
+    writer: LanguageModel,
+    *,
+    ask: bool,
+) -> Iterator[EditVersion]:
+    """Show up to `count` proposed paraphrases of each edit, and store those that pass the checks.
+
+    ask: let the user pick among them. Yields the changes.
+    """
+    from drike.cli.models import metered
+    from drike.gates.confirmation import proposals
+
+    taken = frozenset[str]().union(*(conflict_keys(e.record) for e in in_force(store)))
+    with metered(writer):
+        proposed = proposals(writer, [edit.record for edit in edits], count, taken)
+        for edit, proposals_of_edit in zip(edits, proposed, strict=True):
+            say(f"Edit {edit.id}: {edit.record.fact}")
+            for number, proposal in enumerate(proposals_of_edit, 1):
+                problem = f" ({proposal.problem})" if proposal.problem else ""
+                say(f"  {'-' if problem else number}  {proposal.text}{problem}")
+            usable = [proposal.text for proposal in proposals_of_edit if not proposal.problem]
+            picked = _picked(usable) if ask and usable else usable
+            if not picked:
+                say("  none is stored")
+                continue
+            fields: Mapping[str, object] = {"paraphrases": (*edit.record.paraphrases, *picked)}
+            reason = f"paraphrases by {writer.info.name}"
+            yield from moves.change(
+                store, edit.id, fields, author=author(), reason=reason, version=edit.version
+            )
+
+
+def _picked(texts: Sequence[str]) -> list[str]:
+    """Those that the user picks, by their numbers."""
+    while True:
+        answer = typer.prompt(
+            "Which ones should be stored? Numbers, all or none", default="all"
+        ).casefold()
+        if answer == "all":
+            return list(texts)
+        numbers = map(int, _NUMBER.findall(answer))
+        picked = [texts[number - 1] for number in numbers if 0 < number <= len(texts)]
+        if picked or answer == "none":
+            return picked

@@ -1,0 +1,172 @@
+"""`drike edits inbox`: reports of wrong answers, and samples that a gateway kept."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from drike.cli.commands import DATA, METHOD, MODEL, OUTPUT, argument, command, flag, option
+from drike.cli.console import note, say, say_lines
+from drike.cli.options import FILE, ModelOptions, Reason, Store
+from drike.cli.stored_edits import author, in_force, print_changes, store_at
+from drike.errors import UsageError
+from drike.gates.index import EditIndex
+from drike.live import drafts
+from drike.models import ApiOptions
+from drike.stores.edit_store import EditStore
+from drike.stores.inbox import Inbox, Report, ReportState
+from drike.stores.report_files import read_reports
+from drike.support.rows import shown
+from drike.support.table import counted
+
+_FIELDS = (
+    "question", "answer", "correction", "comment", "conversation", "model", "author", "edit",
+    "reason",
+)  # fmt: skip
+
+Numbers = list[int] | None
+
+
+@command()
+def inbox(
+    report: Annotated[int | None, argument("[ID]", "As the list shows it", min=1)] = None,
+    *,
+    import_: Annotated[
+        Path | None,
+        option(
+            "--import",
+            "FILE",
+            DATA,
+            "Add the reports of a file: of Langfuse, Open WebUI, or our own",
+        ),
+    ] = None,
+    store: Store = FILE,
+    model: Annotated[
+        str | None,
+        option(
+            "--model",
+            "MODEL",
+            MODEL,
+            "Reads the report for --draft; what it finds must stand there",
+        ),
+    ] = None,
+    close: Annotated[
+        Numbers, option("--close", "ID", METHOD, "Close this report; repeatable")
+    ] = None,
+    wrong: Annotated[
+        Numbers, option("--wrong", "ID", METHOD, "Make a report of this sample; repeatable")
+    ] = None,
+    forget: Annotated[bool, flag("--forget-samples", METHOD, "Delete all samples")] = False,
+    draft: Annotated[
+        Numbers,
+        option(
+            "--draft",
+            "ID",
+            METHOD,
+            "Draft an edit from this report; repeatable for reports of the same",
+        ),
+    ] = None,
+    samples: Annotated[
+        bool, flag("--samples", OUTPUT, "List the answers that serve --keep-samples kept")
+    ] = False,
+    reason: Reason = None,
+    closed: Annotated[bool, flag("--all", OUTPUT, "Closed reports too")] = False,
+) -> None:
+    """List reports of wrong answers, or do something with them."""
+    if sum(map(bool, (report, draft, close, import_, wrong, forget))) > 1:
+        raise UsageError(
+            "one thing at a time: give ID, --draft, --close, --import, --wrong or --forget-samples"
+        )
+    if model and not draft:
+        raise UsageError("--model reads a report for a draft: give --draft, too")
+    if reason and not close:
+        raise UsageError("--reason says why reports are closed: give --close, too")
+    with store_at(store, create=import_ is not None) as opened:
+        if import_:
+            _import(opened, import_)
+        elif report:
+            _show(Inbox(opened.database).report(report))
+        elif close:
+            _close(opened, close, reason)
+        elif wrong:
+            _open_samples(opened, wrong)
+        elif forget:
+            say(f"{counted(Inbox(opened.database).forget_samples(), 'sample')} deleted")
+        elif draft:
+            _draft(opened, draft, model)
+        elif samples:
+            _list(opened, ReportState.SAMPLE)
+        else:
+            _list(opened, None if closed else ReportState.OPEN)
+
+
+def _import(store: EditStore, file: Path) -> None:
+    inbox = Inbox(store.database)
+    read, refused = read_reports(file, inbox.reports(None))
+    say_lines(f"Left out: {problem}" for problem in refused)
+    added = inbox.add(read, author()) if read else ()
+    say(f"{file}: {counted(len(added), 'report')} added, {len(refused):,} left out")
+
+
+def _show(report: Report) -> None:
+    say(f"Report {report.number}, {report.at}, {report.state}")
+    values = {name: getattr(report, name) for name in _FIELDS}
+    say_lines(f"{name}: {value}" for name, value in values.items() if value)
+
+
+def _close(store: EditStore, numbers: Sequence[int], reason: str | None) -> None:
+    with store.transaction():
+        for number in numbers:
+            Inbox(store.database).close(number, author=author(), reason=reason)
+    say(f"{counted(len(numbers), 'report')} closed")
+
+
+def _open_samples(store: EditStore, numbers: Sequence[int]) -> None:
+    with store.transaction():
+        for number in numbers:
+            Inbox(store.database).mark_wrong(number, author())
+    say(f"{counted(len(numbers), 'report')} opened")
+
+
+def _draft(store: EditStore, numbers: Sequence[int], model: str | None) -> None:
+    reader = None
+    if model:
+        from drike.cli.edits_add import open_writer
+
+        reader = open_writer(ModelOptions(model), ApiOptions(), ask=False)
+    index = EditIndex.of(in_force(store))
+    changes = drafts.draft(store, numbers, index, author=author(), model=reader)
+    print_changes(changes)
+    edit_id = changes[-1].id
+    say(f"Prove it (drike edits verify {edit_id}), then propose it (drike edits propose {edit_id})")
+
+
+def _list(store: EditStore, state: ReportState | None) -> None:
+    """List reports with a state, or all that are no samples, in groups about the same edit."""
+    found = Inbox(store.database).reports(state)
+    listed = found[: drafts.MOST_SHOWN]
+    for group in drafts.grouped(listed, EditIndex.of(in_force(store))):
+        if group.edit:
+            say(f"About edit {group.edit.id}: {group.edit.record.fact}")
+        else:
+            say("About no edit in force")
+        say_lines(f"  {_line_of(report)}" for report in group.reports)
+    if len(found) > len(listed):
+        note(f"the first {drafts.MOST_SHOWN} are listed: close some to see the others")
+    kind = "sample" if state is ReportState.SAMPLE else "report"
+    say(f"{store.name}: {counted(len(found), kind)}")
+
+
+def _line_of(report: Report) -> str:
+    right = f" (right: {shown(report.correction)})" if report.correction else ""
+    answered = f"{shown(report.question)} -> {shown(report.answer)}{right}"
+    return f"{report.number} {report.at}: {answered}{_state_of(report)}"
+
+
+def _state_of(report: Report) -> str:
+    if report.state is ReportState.OPEN:
+        return ""
+    if report.state is ReportState.SAMPLE:
+        return f" [{report.comment}]"
+    if report.edit:
+        return f" [{report.state}, edit {report.edit}]"
+    return f" [{report.state}]"

@@ -1,0 +1,210 @@
+"""Verifications as tables and sentences, as JSON, and as JUnit's XML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from drike.answers.statements import Stated
+from drike.cli.console import NOTHING, draw, say
+from drike.edits.record import StoreError
+from drike.errors import UsageError
+from drike.stores.edit_store import EditStore
+from drike.stores.verifications import Change, Verification, Verifications, VerifiedQuestion
+from drike.stores.verifications import compare_runs as changes_between
+from drike.support.rows import shown
+from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
+
+if TYPE_CHECKING:  # it takes long to import, and --compare does not need it
+    from drike.gateway.proving.verification import EditOutcome
+
+_MAX_ROWS = 60  # edits of a table; of more edits only those that failed are shown
+_MAX_FAILURES = 20
+_BEGINNING, _END = 200, 120  # characters of a long text that is shown
+_SUBJECT = 24  # characters of one in a table
+_STATES = (Stated.NEW, Stated.OLD, Stated.BOTH, Stated.NEITHER, Stated.REFUSED)
+_NO_XML = re.compile("[\ufffe\uffff]")
+
+
+def show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
+    """Draw what took of each edit, and what failed; return the shares that count."""
+    by_edit: dict[int, list[EditOutcome]] = {}
+    for outcome in outcomes:
+        by_edit.setdefault(outcome.question.edit.id, []).append(outcome)
+    _draw_edits(by_edit, model)
+    _say_failures([outcome for outcome in outcomes if outcome.problem])
+    return _say_shares(outcomes, counted(len(by_edit), "edit"))
+
+
+def _draw_edits(by_edit: dict[int, list[EditOutcome]], model: str) -> None:
+    """A row for each edit; of many edits, for those that failed."""
+    title = f"Edits on {model}"
+    listed = list(by_edit.values())
+    if len(by_edit) > _MAX_ROWS:
+        title = f"Edits on {model}, those that failed"
+        failed = [row for row in listed if any(outcome.problem for outcome in row)]
+        listed = failed[:_MAX_ROWS]
+    header = ("edit", "asked", "took", *_STATES[1:], "leaked", "tokens added", "latency p50")
+    if listed:
+        draw(Table(title, header, tuple(map(_row, listed))))
+
+
+def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
+    """The row of an edit: what its answers stated, and what editing took."""
+    from drike.gateway.proving.verification import by_concern
+
+    edit = outcomes[0].question.edit
+    concerned, others = by_concern(outcomes)
+    stated = Counter(outcome.stated for outcome in concerned)
+    leaked = sum(bool(outcome.problem) for outcome in others) / len(others) if others else None
+    tokens = [outcome.tokens for outcome in concerned if outcome.tokens is not None]
+    return (
+        f"{edit.id}@{edit.version} {edit.record.subject:.{_SUBJECT}}",
+        Number(len(outcomes)),
+        *(Number(stated[state] / len(concerned), ".2f") for state in _STATES),
+        Number(leaked, ".2f"),
+        Number(median(tokens) if tokens else None, "+,.0f"),
+        f"{median(outcome.seconds for outcome in outcomes):.2f} s",
+    )
+
+
+def _say_failures(failures: Sequence[EditOutcome]) -> None:
+    for failure in failures[:_MAX_FAILURES]:
+        question = failure.question
+        edit = question.edit
+        say(f'{edit.id}@{edit.version} {question.kind} "{_cut(question.text)}": {failure.problem}')
+        say(f"    answer  {_cut(failure.answer) or NOTHING}")
+        if failure.sent is not None:
+            say(f"    sent    {_cut(failure.sent)}")
+    more = len(failures) - _MAX_FAILURES
+    if more > 0:
+        say(f"{more:,} more failures are not shown: --json FILE and --junit FILE have all")
+
+
+def _cut(text: str) -> str:
+    """A text on one line, without the middle of a long one."""
+    line = " ".join(text.split())
+    return line if len(line) <= _BEGINNING + _END else f"{line[:_BEGINNING]} [...] {line[-_END:]}"
+
+
+def _say_shares(outcomes: Sequence[EditOutcome], edits: str) -> dict[str, float]:
+    from drike.gateway.proving.verification import by_concern
+
+    concerned, others = by_concern(outcomes)
+    took = sum(outcome.stated is Stated.NEW for outcome in concerned)
+    leaked = sum(bool(outcome.problem) for outcome in others)
+    questions = counted(len(concerned), "question")
+    share = as_text(Estimate.share(took, len(concerned)))
+    leaks = "; nothing was asked that they do not concern"
+    if others:
+        share_leaked = as_text(Estimate.share(leaked, len(others)))
+        leaks = f", leaked to {leaked:,} of {len(others):,}, {share_leaked}"
+    say(f"{edits}: took on {took:,} of {questions}, {share}{leaks}")
+    return {"took": took / len(concerned), "did not leak": 1 - leaked / max(1, len(others))}
+
+
+def as_json(number: int, verification: Verification, outcomes: Sequence[EditOutcome]) -> str:
+    """A verification with all that was asked and answered."""
+    values = {
+        "number": number,
+        **asdict(verification),
+        "questions": [_values(outcome) for outcome in outcomes],
+    }
+    return json.dumps(values, ensure_ascii=False, indent=1) + "\n"
+
+
+def _values(outcome: EditOutcome) -> dict[str, object]:
+    return {
+        **asdict(outcome.kept),
+        "problem": outcome.problem,
+        "first_turn": outcome.question.first,
+        "before": outcome.unedited,
+        "answer": outcome.answer,
+        "sent": outcome.sent,
+        "edits": outcome.edits,
+        "scope": outcome.scope,
+        "tokens": outcome.tokens,
+        "seconds": outcome.seconds,
+    }
+
+
+def as_junit(outcomes: Sequence[EditOutcome]) -> str:
+    """The outcomes as test cases, one for each question."""
+    failures = sum(bool(outcome.problem) for outcome in outcomes)
+    suite = ElementTree.Element(
+        "testsuite",
+        name="drike edits verify",
+        tests=str(len(outcomes)),
+        failures=str(failures),
+    )
+    for outcome in outcomes:
+        kept = outcome.kept
+        case = ElementTree.SubElement(
+            suite,
+            "testcase",
+            classname=f"edit {kept.edit}@{kept.version}",
+            name=_in_xml(f"{kept.kind}: {kept.question}"),
+            time=f"{outcome.seconds:.3f}",
+        )
+        if outcome.problem:
+            failure = ElementTree.SubElement(case, "failure", message=_in_xml(outcome.problem))
+            sent = outcome.sent or "(by the gateway)"
+            failure.text = _in_xml(f"answer: {outcome.answer}\nsent: {sent}")
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def _in_xml(text: str) -> str:
+    return _NO_XML.sub("?", visible(text))
+
+
+def compare_runs(store: EditStore, numbers: Sequence[int]) -> None:
+    """Show what changed between the last run and the one before, or another.
+
+    Raises StoreError if something broke.
+    """
+    kept = Verifications(store.database)
+    last = kept.last_number()
+    if len(numbers) > 1:
+        raise UsageError("--compare takes the number of one run: leave the others out")
+    if last < 2 and not numbers:
+        raise StoreError("there are no two verifications to compare: verify once more")
+    first = numbers[0] if numbers else last - 1
+    before = kept.load(first)
+    after = kept.load(last)
+    for name in ("model", "gate", "threshold", "placement", "drike"):
+        was = getattr(before, name)
+        now = getattr(after, name)
+        if was != now:
+            say(f"{name}: {was} -> {now}")
+
+    broken, mended = changes_between(before, after)
+    header = ("edit", "kind", "question", f"run {first}", f"run {last}")
+    for title, changes in (("Broken", broken), ("Mended", mended)):
+        if changes:
+            rows = tuple(map(_changed_row, changes))
+            draw(Table(f"{title} since run {first} ({before.at})", header, rows, wide=True))
+    say(f"Run {first} to run {last}: {len(broken):,} broken, {len(mended):,} mended")
+    if broken:
+        questions = counted(len(broken), "question")
+        raise StoreError(f"{questions} no longer answered as they should be: see above")
+
+
+def _changed_row(change: Change) -> tuple[Cell, ...]:
+    before, after = change
+    return (
+        f"{after.edit}@{after.version}",
+        after.kind,
+        shown(after.question),
+        _state_of(before),
+        _state_of(after),
+    )
+
+
+def _state_of(answer: VerifiedQuestion) -> str:
+    return f"{answer.stated}{', matched' if answer.matched else ''}"
