@@ -99,14 +99,17 @@ def _say_shares(outcomes: Sequence[EditOutcome], edits: str) -> dict[str, float]
     concerned, others = by_concern(outcomes)
     took = sum(outcome.stated is Stated.NEW for outcome in concerned)
     leaked = sum(bool(outcome.problem) for outcome in others)
-    questions = counted(len(concerned), "question")
-    share = as_text(Estimate.share(took, len(concerned)))
-    leaks = "; nothing was asked that they do not concern"
+    share_took = as_text(Estimate.share(took, len(concerned)))
+    taking = f"took on {took:,} of {counted(len(concerned), 'question')}, {share_took}"
+    leaking = "; nothing was asked that they do not concern"
     if others:
         share_leaked = as_text(Estimate.share(leaked, len(others)))
-        leaks = f", leaked to {leaked:,} of {len(others):,}, {share_leaked}"
-    say(f"{edits}: took on {took:,} of {questions}, {share}{leaks}")
-    return {"took": took / len(concerned), "did not leak": 1 - leaked / max(1, len(others))}
+        leaking = f", leaked to {leaked:,} of {len(others):,}, {share_leaked}"
+    say(f"{edits}: {taking}{leaking}")
+    return {
+        "took": took / len(concerned),
+        "did not leak": 1 - leaked / max(1, len(others)),
+    }
 
 
 def as_json(number: int, verification: Verification, outcomes: Sequence[EditOutcome]) -> str:
