@@ -37,7 +37,7 @@ from drike.stores.verifications import compare_runs as changes_between
 from drike.support.files import write_text
 
 if TYPE_CHECKING:  # it takes long to import, and neither help nor --compare needs it
-    from drike.gateway.proving.verification import EditOutcome
+    from drike.gateway.proving.verification import Verdict
 
 _DEADLINE_MS = 5000.0  # to decide, where nobody waits
 
@@ -135,7 +135,7 @@ class JudgingOptions:
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """Where the outcomes are written, or that those of two runs are compared."""
+    """Where the verdicts are written, or that those of two runs are compared."""
 
     compare: Annotated[
         bool,
@@ -192,11 +192,11 @@ def verify(
             return
         chosen = _chosen(opened, edits)
         plan = _plan(chosen, target, editing, judging.samples, dry_run=dry_run, api=api)
-        outcomes, verification = carried_out(plan, opened)
+        verdicts, verification = carried_out(plan, opened)
         if dry_run:
             return
-        shares = show(outcomes, verification.model)
-        _keep(outcomes, verification, opened, output)
+        shares = show(verdicts, verification.model)
+        _keep(verdicts, verification, opened, output)
     judging.require(shares)
 
 
@@ -298,7 +298,7 @@ def _headers(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _keep(
-    outcomes: Sequence[EditOutcome],
+    verdicts: Sequence[Verdict],
     verification: Verification,
     store: EditStore,
     output: OutputOptions,
@@ -307,9 +307,9 @@ def _keep(
     kept = Verifications(store.database)
     number = kept.save(verification)
     if output.json:
-        write_text(output.json, as_json(number, verification, outcomes))
+        write_text(output.json, as_json(number, verification, verdicts))
     if output.junit:
-        write_text(output.junit, as_junit(outcomes))
+        write_text(output.junit, as_junit(verdicts))
     since = ""
     if number > 1:
         before = kept.load(number - 1)

@@ -31,7 +31,8 @@ from drike.support.table import counted
 if TYPE_CHECKING:  # these take long to import, and neither help nor --compare needs them
     from drike.gateway import calls
     from drike.gateway.proving.chats import Client, Settings
-    from drike.gateway.proving.verification import DeployedPath, EditOutcome, EditQuestion
+    from drike.gateway.proving.questions import Question
+    from drike.gateway.proving.verification import DeployedPath, Verdict
     from drike.gateway.start import Deployed
 
     Around = Callable[[calls.Upstream], calls.Upstream]
@@ -63,9 +64,7 @@ class VerificationPlan:
     edits: ChosenEdits
 
 
-def carried_out(
-    plan: VerificationPlan, store: EditStore
-) -> tuple[Sequence[EditOutcome], Verification]:
+def carried_out(plan: VerificationPlan, store: EditStore) -> tuple[Sequence[Verdict], Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
     from drike.cli.gateway_parts import gateway_parts
     from drike.gateway.proving.chats import DryUpstream, MeteredUpstream
@@ -89,7 +88,7 @@ def carried_out(
             "run drike edits calibrate again"
         )
     try:
-        model, outcomes = asyncio.run(_ask(plan, around, gateway, _kept_for(plan, store)))
+        model, verdicts = asyncio.run(_ask(plan, around, gateway, _kept_for(plan, store)))
     except (KeyboardInterrupt, DrikeError):
         answered = meter.usage.calls
         if answered and not (api.no_cache or plan.gateway):
@@ -105,9 +104,9 @@ def carried_out(
     if plan.dry_run:
         used = meter.usage
         draw(bound(used.calls, used.prompt_tokens, used.completion_tokens, api))
-        questions = counted(len(outcomes), "question")
+        questions = counted(len(verdicts), "question")
         say(f"{questions} about {counted(len(plan.edits.versions), 'edit')}")
-    return outcomes, _verification(plan, model, gateway, outcomes)
+    return verdicts, _verification(plan, model, gateway, verdicts)
 
 
 def _kept_for(plan: VerificationPlan, store: EditStore) -> str:
@@ -121,7 +120,7 @@ def _kept_for(plan: VerificationPlan, store: EditStore) -> str:
 
 
 def _verification(
-    plan: VerificationPlan, model: str, gateway: Deployed, outcomes: Sequence[EditOutcome]
+    plan: VerificationPlan, model: str, gateway: Deployed, verdicts: Sequence[Verdict]
 ) -> Verification:
     """What the store keeps of a run."""
     if plan.gateway:
@@ -140,7 +139,7 @@ def _verification(
         threshold=threshold,
         placement=placement_name,
         drike=version("drike"),
-        questions=tuple(outcome.kept for outcome in outcomes),
+        questions=tuple(verdict.kept for verdict in verdicts),
     )
 
 
@@ -154,8 +153,8 @@ class Clients:
 
 async def _ask(
     plan: VerificationPlan, around: Around, gateway: Deployed, kept_for: str
-) -> tuple[str, Sequence[EditOutcome]]:
-    """Ask about edits. Return the model's name, and outcomes in the order of their questions."""
+) -> tuple[str, Sequence[Verdict]]:
+    """Ask about edits. Return the model's name, and verdicts in the order of their questions."""
     from drike.gateway.proving.verification import DeployedPath
 
     options = plan.options
@@ -172,14 +171,14 @@ async def _ask(
             edit=edit if edits_here else None,
             unedited=clients.unedited if knows_the_upstream else None,
         )
-        outcomes = await _verified(plan, path, questions)
+        verdicts = await _verified(plan, path, questions)
     if clients.user.reused:
         note(
             f"{counted(clients.user.reused, 'answer')} of a run that was interrupted used again: "
             "--no-cache asks anew"
         )
     name = f"{model} at {plan.gateway or options.upstream}" if options.upstream else model
-    return name, outcomes
+    return name, verdicts
 
 
 @asynccontextmanager
@@ -239,9 +238,9 @@ def _sent_headers(plan: VerificationPlan, *, with_key: bool) -> list[tuple[bytes
     return [(name.encode(), value.encode()) for name, value in headers.items()]
 
 
-def _questions(plan: VerificationPlan, gateway: Deployed, model: str) -> list[EditQuestion]:
+def _questions(plan: VerificationPlan, gateway: Deployed, model: str) -> list[Question]:
     """The questions about the edits that apply to these requests. Raises UsageError for none."""
-    from drike.gateway.proving.verification import questions_about
+    from drike.gateway.proving.questions import questions_about
 
     index = gateway.feed.index.applying({**plan.headers, "model": model})
     applying = [edit for edit in plan.edits.versions if edit.id not in index.without]
@@ -260,12 +259,12 @@ def _questions(plan: VerificationPlan, gateway: Deployed, model: str) -> list[Ed
     return _known_to_tinyfacts(model, questions) if knows_tinyfacts_alone else questions
 
 
-def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[EditQuestion]:
+def _known_to_tinyfacts(model: str, questions: Sequence[Question]) -> list[Question]:
     """The questions that a model can know which knows TinyFacts alone.
 
     Raises UsageError for none.
     """
-    from drike.gateway.proving.verification import unknown_to_tinyfacts
+    from drike.gateway.proving.questions import unknown_to_tinyfacts
 
     known = []
     unknown = []
@@ -286,18 +285,18 @@ def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[E
 
 
 async def _verified(
-    plan: VerificationPlan, path: DeployedPath, questions: Sequence[EditQuestion]
-) -> list[EditOutcome]:
-    """The outcomes in the order of their questions, with a bar while they come."""
+    plan: VerificationPlan, path: DeployedPath, questions: Sequence[Question]
+) -> list[Verdict]:
+    """The verdicts in the order of their questions, with a bar while they come."""
     from drike.gateway.proving import verification
 
     at_once = min(plan.api.concurrency, _MOST_AT_ONCE) if plan.options.upstream else 1
-    placed: list[tuple[int, EditOutcome]] = []
+    placed: list[tuple[int, Verdict]] = []
     with progress("verifying") as (bar, task):
         bar.update(task, total=plan.samples * len(questions))
         asking = verification.verify(path, questions, samples=plan.samples, at_once=at_once)
-        async with aclosing(asking) as outcomes:
-            async for place, outcome in outcomes:
-                placed.append((place, outcome))
+        async with aclosing(asking) as verdicts:
+            async for place, verdict in verdicts:
+                placed.append((place, verdict))
                 bar.update(task, advance=1)
-    return [outcome for _, outcome in sorted(placed, key=lambda pair: pair[0])]
+    return [verdict for _, verdict in sorted(placed, key=lambda pair: pair[0])]
