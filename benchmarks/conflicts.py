@@ -39,11 +39,11 @@ from drike.edits.record import EditRecord
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.encoders.base import salient, unit
 from drike.gates.calibrated import LogisticHead
-from drike.gates.relations import asked_parts
 from drike.live import contradictions as conflicts
 from drike.live.contradictions import wordings as texts
 from drike.support.table import Estimate
 from drike.text.relation_wordings import built_in
+from drike.text.relation_words import asked_parts
 from drike.text.templates import query_template
 from drike.text.words import mentions
 from gate import (

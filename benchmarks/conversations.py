@@ -31,7 +31,8 @@ from drike.models import EMBEDDED, load
 from drike.prompts import Prompt, PromptStyle
 from drike.research import datasets
 from drike.research.datasets.generated import with_swapped_objects
-from drike.research.edited_model import GatedEditor, SimulatedStores
+from drike.research.deployment.gated_editor import GatedEditor
+from drike.research.deployment.simulated_stores import SimulatedStores
 from drike.research.editors.catalog import PER_QUERY, make
 from drike.research.editors.editor import Editor
 from drike.research.editors.factprompt import FactPrompt

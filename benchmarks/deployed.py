@@ -34,13 +34,9 @@ from drike.models.protocols import LanguageModel
 from drike.research import datasets
 from drike.research.datasets.dataset import Split
 from drike.research.datasets.generated import with_generated
-from drike.research.edited_model import (
-    GatedEditor,
-    GateRecord,
-    SimulatedStores,
-    gate_records,
-    with_stores,
-)
+from drike.research.deployment.gate_records import GateRecord, gate_records
+from drike.research.deployment.gated_editor import GatedEditor
+from drike.research.deployment.simulated_stores import SimulatedStores, with_stores
 from drike.research.editors.catalog import NO_RETAINS, make
 from drike.research.editors.editor import Editor
 from drike.research.editors.in_context import InContextEditor

@@ -53,11 +53,11 @@ from drike.gates.comparison import Reading, compared
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.parsed_query import ParsedQuery
-from drike.gates.relations import contrary
 from drike.research import datasets
 from drike.research.datasets.generated import with_generated
 from drike.support.table import Table, as_markdown
 from drike.text.relation_wordings import built_in
+from drike.text.relation_words import contrary
 from drike.text.templates import query_template
 from drike.text.words import masked
 from lib import pages

@@ -47,9 +47,9 @@ from drike.research.datasets.dataset import SplitIds as SplitIds
 from drike.research.datasets.generated import with_generated as with_generated
 from drike.research.datasets.read_log import Cut as Cut
 from drike.research.datasets.read_log import Dropped as Dropped
-from drike.research.edited_model import BeforeAfter as BeforeAfter
-from drike.research.edited_model import EditedModel as EditedModel
-from drike.research.edited_model import Explanation as Explanation
+from drike.research.deployment.edited_model import BeforeAfter as BeforeAfter
+from drike.research.deployment.edited_model import EditedModel as EditedModel
+from drike.research.deployment.explanations import Explanation as Explanation
 from drike.research.editors.budgets import Budget as Budget
 from drike.research.editors.budgets import Fraction as Fraction
 from drike.research.editors.budgets import Threshold as Threshold

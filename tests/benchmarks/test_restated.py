@@ -13,7 +13,8 @@ from drike.edits.edit import Aspect, EditCase, Probe
 from drike.gates.by_name import Named
 from drike.prompts import Prompt
 from drike.research.datasets.generated import CHALLENGES
-from drike.research.edited_model import GatedEditor, SimulatedStores
+from drike.research.deployment.gated_editor import GatedEditor
+from drike.research.deployment.simulated_stores import SimulatedStores
 from drike.research.editors.editor import Editor
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.placements import NEW_FACTS

@@ -14,7 +14,7 @@ from drike.edits.record import EditRecord, Status
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery, Named
 from drike.prompts import Prompt
-from drike.research.edited_model import EditedModel
+from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.budgets import Budget, Fraction, Threshold
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.in_context import InContextEditor

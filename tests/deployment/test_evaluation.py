@@ -14,13 +14,9 @@ from drike.errors import UsageError
 from drike.gates.by_name import Named
 from drike.gates.edit_names import common_questions
 from drike.prompts import Prompt
-from drike.research.edited_model import (
-    GatedEditor,
-    GateRecord,
-    SimulatedStores,
-    gate_records,
-    with_stores,
-)
+from drike.research.deployment.gate_records import GateRecord, gate_records
+from drike.research.deployment.gated_editor import GatedEditor
+from drike.research.deployment.simulated_stores import SimulatedStores, with_stores
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import summarise
@@ -110,13 +106,15 @@ def test_a_store_of_a_case_holds_its_edits_and_nothing_that_contradicts_them() -
     rival = Edit(CAPITALS[5].edit.query, "Elsewhere", "Old5", "Land5", "capital")
     edits = [*(case.edit for case in CAPITALS), rival]
     small, whole = SimulatedStores(edits, 10, seed=3), SimulatedStores(edits)
-    assert len(small.of([rival]).edits) == 10 and small.of([rival]) is small.of([rival])
+    assert len(small.index_for([rival]).edits) == 10 and small.index_for(
+        [rival]
+    ) is small.index_for([rival])
     assert (
-        small.of([CAPITALS[4].edit]).edits
-        != SimulatedStores(edits, 10, seed=4).of([CAPITALS[4].edit]).edits
+        small.index_for([CAPITALS[4].edit]).edits
+        != SimulatedStores(edits, 10, seed=4).index_for([CAPITALS[4].edit]).edits
     )
     for own, other in ((rival, CAPITALS[5].edit), (CAPITALS[5].edit, rival)):
-        held = [one.record.edit for one in whole.of([own]).edits.values()]
+        held = [one.record.edit for one in whole.index_for([own]).edits.values()]
         assert own in held and other not in held and len(held) == len(CAPITALS)
     with pytest.raises(UsageError, match="has no subject"):
         SimulatedStores([Edit("The sky is", "green")])

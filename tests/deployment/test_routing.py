@@ -15,13 +15,10 @@ from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.prompts import Prompt
-from drike.research.edited_model import (
-    EditedModel,
-    GatedEditor,
-    SimulatedStores,
-    route_each,
-    write_prompts,
-)
+from drike.research.deployment.edited_model import EditedModel
+from drike.research.deployment.gated_editor import GatedEditor
+from drike.research.deployment.routing import route_each, write_prompts
+from drike.research.deployment.simulated_stores import SimulatedStores
 from drike.research.editors.factprompt import FactPrompt
 from tests.fakes.gateways import Doubting
 from tests.fakes.scripted import ScriptedModel

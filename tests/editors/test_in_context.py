@@ -11,7 +11,7 @@ from drike.edits.edit import Key
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
 from drike.prompts import DemonstrationSet, Layout, PromptStyle, Role
-from drike.research.edited_model import EditedModel
+from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.budgets import Fraction, Threshold
 from drike.research.editors.in_context import InContextEditor, TokenLimit, ranks_retains
 from drike.research.editors.pool import Pool

@@ -13,7 +13,8 @@ from drike.gates.calibrated import LogisticHead
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
 from drike.prompts import Prompt
-from drike.research.edited_model import GatedEditor, SimulatedStores
+from drike.research.deployment.gated_editor import GatedEditor
+from drike.research.deployment.simulated_stores import SimulatedStores
 from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.query_policy import Shown, applied, policy_of, relations_of
 from drike.research.editors.selectors import RoleCounts

@@ -27,7 +27,8 @@ from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.parts import OpenedEditor
 from drike.gateway.start import start
 from drike.prompts import YES_OR_NO, Prompt, chat_messages
-from drike.research.edited_model import EditedModel, route_each
+from drike.research.deployment.edited_model import EditedModel
+from drike.research.deployment.routing import route_each
 from drike.research.editors.factprompt import FactPrompt
 from drike.stores.opening import open_store
 from tests.fakes.commands import run

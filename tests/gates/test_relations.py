@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from drike.edits.record import EditRecord
-from drike.gates.relations import about_another, asks_value, share_said, trimmed
+from drike.gates.relations import about_another, asks_value, share_said
+from drike.text.question_forms import trimmed
 from tests.fakes.indexes import GATE, indexed
 from tests.gates.test_long_texts import least
 

@@ -28,7 +28,7 @@ from drike.gates.by_name import Named
 from drike.models.served import KEY
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
-from drike.research.edited_model import EditedModel
+from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.budgets import Fraction, Threshold
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.in_context import InContextEditor

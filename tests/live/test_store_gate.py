@@ -17,7 +17,7 @@ from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default_gate, gate_of, to_json
 from drike.live import store_gate
 from drike.live.store_gate import open_gate
-from drike.research.edited_model import EditedModel
+from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.factprompt import FactPrompt
 from drike.stores.opening import open_store
 from drike.support.files import with_checksum

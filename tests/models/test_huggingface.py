@@ -18,7 +18,7 @@ from drike.gates.by_name import Named
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import encode_requests
 from drike.models.protocols import Request
-from drike.research.edited_model import EditedModel
+from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.factprompt import FactPrompt
 from tests.fakes.zoo import (
     FORKS,

@@ -27,7 +27,7 @@ from drike.models.served.rated_texts import RatedText, Token, score_of
 from drike.prompts import CHAT_INSTRUCTION, PromptStyle
 from drike.research.datasets import load
 from drike.research.datasets.dataset import Split
-from drike.research.edited_model import EditedModel
+from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.budgets import Fraction, Threshold
 from drike.research.editors.editcot import EditCoT
 from drike.research.editors.factprompt import FactPrompt

@@ -26,7 +26,7 @@ from drike.errors import ModelError
 from drike.models import ray
 from drike.models.local.huggingface import load
 from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
-from drike.models.ray import Replicas, route
+from drike.models.replicas import Replicas, route
 from drike.research.editors.budgets import Fraction
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.in_context import InContextEditor

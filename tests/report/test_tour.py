@@ -11,7 +11,7 @@ import drike
 from drike.gates.by_name import Named
 from drike.models import load
 from drike.research import datasets
-from drike.research.edited_model import EditedModel
+from drike.research.deployment.edited_model import EditedModel
 from drike.research.report.tour import QUESTIONS, TOURED, edits_of, html, recorded
 from tests.fakes.browsing import CHROMIUM, DRIVER, browser
 from tests.fakes.commands import run

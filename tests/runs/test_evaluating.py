@@ -12,7 +12,7 @@ import pytest
 import drike
 from drike.errors import UsageError
 from drike.gates.by_name import Named
-from drike.research.edited_model import SimulatedStores
+from drike.research.deployment.simulated_stores import SimulatedStores
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.judge import GENERATE, GREEDY

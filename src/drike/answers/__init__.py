@@ -1,1 +1,9 @@
-"""Whether an answer is right (`matching`, read strictly), and what it states of an edit (`statements`, read freely)."""
+"""Whether an answer is right, in two readings.
+
+`matching` reads strictly, as rewards and metrics ask for: the answer must begin with the object.
+`statements` reads freely what a deployed model writes to a person: which object the answer states,
+wherever it names it and unless it denies it (`denials`). Both compare texts in steps of their own.
+`matching.normalise` folds case, articles and punctuation of a short text. The free reading looks
+names up as words (`drike.text.words`), after `values.uniform` has given numbers, dates, quantities
+and initials one form, by all the names that an object has (`object_names`).
+"""

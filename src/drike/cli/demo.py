@@ -27,7 +27,7 @@ from drike.encoders import MINILM, load_encoder
 from drike.errors import UsageError
 from drike.models import EMBEDDED, ApiOptions
 from drike.research.datasets import TINYFACTS
-from drike.research.edited_model import EditedModel
+from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.catalog import PER_QUERY, SAME_K, UNTRAINED, make
 from drike.research.editors.editor import Editor
 from drike.research.editors.query_policy import QueryPolicy

@@ -31,7 +31,7 @@ from drike.gates.by_name import EveryQuery
 from drike.gates.decision import Gate
 from drike.live.store_gate import encoder_of, open_gate
 from drike.research.datasets import TINYFACTS
-from drike.research.edited_model import EditedModel
+from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.catalog import NO_RETAINS, make
 from drike.research.editors.editor import Editor
 from drike.research.runs.run import Setup, TrainedRun

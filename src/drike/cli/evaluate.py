@@ -34,7 +34,7 @@ from drike.gateway.logs import read_questions
 from drike.live.store_gate import encoder_of, open_gate, usual_gate
 from drike.models import LanguageModel
 from drike.research.datasets.generated import GENERATED, with_generated
-from drike.research.edited_model import SimulatedStores
+from drike.research.deployment.simulated_stores import SimulatedStores
 from drike.research.editors import catalog
 from drike.research.editors.budgets import Threshold
 from drike.research.editors.editor import Editor

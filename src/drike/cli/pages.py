@@ -74,7 +74,7 @@ def tour(
 ) -> None:
     """Show what drike does, on one page."""
     from drike.live.store_gate import open_gate
-    from drike.research.edited_model import EditedModel
+    from drike.research.deployment.edited_model import EditedModel
     from drike.research.editors.placements import demonstrating
     from drike.research.report.tour import TOURED, edits_of, html
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from drike.gates.name_index import Mention
-from drike.gates.relations import trimmed
 from drike.text.glossary import corrected, glossed
+from drike.text.question_forms import trimmed
 from drike.text.questions import in_material, leans_back, parts_of
 from drike.text.sentences import ending, sentence_around
 from drike.text.words import Words

@@ -22,7 +22,7 @@ from drike.gates.excerpts import (
 from drike.gates.index import EditIndex
 from drike.gates.name_index import Mention
 from drike.gates.names import find_names, objects_in
-from drike.gates.relations import trimmed
+from drike.text.question_forms import trimmed
 from drike.text.words import Words, composed
 
 _ITALICS = re.compile(r"(?<![^\W_])_+(?=[^\W_])|(?<=[^\W_])_+(?![^\W_])")  # the marks of "_Peru_"

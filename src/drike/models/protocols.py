@@ -1,4 +1,7 @@
-"""The interface of a frozen language model: it completes prompts and may score; and a model of your own functions."""
+"""The interface of a frozen language model: it completes prompts and may score.
+
+And a model of your own functions.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from threading import Lock
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 Answers = TypeVar("Answers")
 
@@ -16,9 +19,8 @@ ANSWER_TOKENS = 16  # at most
 MAX_REASONING_TOKENS = 128
 
 Template = Literal["plain", "chat"]
-Turns = tuple[
-    str, ...
-]  # a conversation, from the user's first turn to the last: user, model, user, ...
+# A conversation, from the user's first turn to the last: user, model, user, ...
+Turns = tuple[str, ...]
 Prompts = Sequence[str | Turns]
 
 
@@ -26,9 +28,10 @@ Prompts = Sequence[str | Turns]
 class ModelInfo:
     """The properties of a model.
 
-    calls_at_once: how many threads may call it at the same time. scoring: how it scores continuations, or why not.
-    identity: what tells it and its settings from others; no secrets. turns: whether it takes `Turns` for a prompt, and
-    `Request.earlier`; a model that does not gets conversations as text.
+    calls_at_once: how many threads may call it at the same time. scoring: how it scores
+    continuations, or why not. identity: what tells it and its settings from others; no secrets.
+    turns: whether it takes `Turns` for a prompt, and `Request.earlier`; a model that does not gets
+    conversations as text.
     """
 
     name: str
@@ -47,10 +50,11 @@ class ModelInfo:
 class Usage:
     """The work a model has done so far; later minus earlier is the work in between.
 
-    calls: of generate and score; of a served model, answers paid for. prompts: completed or scored. cached: prompts
-    answered from memory or disk. requests: sent over the network, retries included. forwards: passes that score.
-    prompt_tokens, completion_tokens: of prompts, and of answers or scored continuations, if read one by one.
-    tokens_cached: of cached answers. tokens_computed: by the model. estimated: calls whose tokens no server reported.
+    calls: of generate and score; of a served model, answers paid for. prompts: completed or scored.
+    cached: prompts answered from memory or disk. requests: sent over the network, retries included.
+    forwards: passes that score. prompt_tokens, completion_tokens: of prompts, and of answers or
+    scored continuations, if read one by one. tokens_cached: of cached answers. tokens_computed: by
+    the model. estimated: calls whose tokens no server reported.
     """
 
     calls: int = 0
@@ -73,7 +77,10 @@ class Usage:
 
     @property
     def tokens_shared(self) -> int:
-        """Tokens saved by shared prefixes; below 0 where padding and self-checks cost more than that."""
+        """Tokens saved by shared prefixes.
+
+        Below 0 where padding and self-checks cost more than that.
+        """
         return self.tokens - self.tokens_cached - self.tokens_computed
 
     def __add__(self, other: Usage) -> Usage:
@@ -83,20 +90,23 @@ class Usage:
         return self._combined(other, -1)
 
     def _combined(self, other: Usage, sign: int) -> Usage:
-        pairs = {
-            part.name: (getattr(self, part.name), getattr(other, part.name))
-            for part in fields(self)
+        combined: dict[str, Any] = {
+            field.name: getattr(self, field.name) + sign * getattr(other, field.name)
+            for field in fields(self)
+            if field.name != "money"
         }
-        money = pairs.pop("money")
-        total = None if money == (None, None) else (money[0] or 0.0) + sign * (money[1] or 0.0)
-        return Usage(
-            **{name: mine + sign * theirs for name, (mine, theirs) in pairs.items()}, money=total
-        )
+        money = None
+        if self.money is not None or other.money is not None:
+            money = (self.money or 0.0) + sign * (other.money or 0.0)
+        return Usage(**combined, money=money)
 
 
 @dataclass(frozen=True)
 class Completion:
-    """A text that a model wrote after a prompt. Token counts are None if the backend does not report them."""
+    """A text that a model wrote after a prompt.
+
+    Token counts are None if the backend does not report them.
+    """
 
     text: str
     prompt_tokens: int | None = None
@@ -105,24 +115,32 @@ class Completion:
 
 @dataclass(frozen=True)
 class Request:
-    """A continuation to score after a prompt, with its space: " Paris"."""
+    """A continuation to score after a prompt, with its space: " Paris".
+
+    own: characters at the end of the prompt that the model wrote itself; they begin its reply in a
+    chat. earlier: the turns before the prompt.
+    """
 
     prompt: str
     continuation: str
-    own: int = 0  # characters at the end of the prompt that the model wrote itself; they begin its reply in a chat
-    earlier: Turns = ()  # before the prompt
+    own: int = 0
+    earlier: Turns = ()
 
 
 @dataclass(frozen=True)
 class Score:
-    """A model's natural-log probabilities of a continuation, token by token."""
+    """A model's natural-log probabilities of a continuation, token by token.
+
+    greedy: whether every token is the model's first choice, so that greedy decoding would write
+    exactly this. logit_gap: smallest lead of a token over the best other one; negative if not
+    greedy, and unstable near 0. following: text of the token written next, "" at the end of the
+    text; None if it is not known.
+    """
 
     logprobs: tuple[float, ...]
-    greedy: bool  # every token is the model's first choice, so that greedy decoding would write exactly this
-    logit_gap: float  # smallest lead of a token over the best other one; negative if not greedy, near 0: unstable
-    following: str | None = (
-        None  # text of the token written next, "" at the end of the text; None if not known
-    )
+    greedy: bool
+    logit_gap: float
+    following: str | None = None
     prompt_tokens: int | None = None
 
     @property
@@ -137,7 +155,10 @@ class Score:
 
 
 class LanguageModel(Protocol):
-    """A frozen model that completes prompts greedily, in order; `CustomModel` makes one of two functions."""
+    """A frozen model that completes prompts greedily, in order.
+
+    `CustomModel` makes one of two functions.
+    """
 
     @property
     def info(self) -> ModelInfo:
@@ -158,7 +179,10 @@ class LanguageModel(Protocol):
     def generate(
         self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """Complete each prompt, cut before `stop` (ignored in leading white space). `Turns` only if `info.turns`."""
+        """Complete each prompt, cut before `stop` (ignored in leading white space).
+
+        `Turns` only if `info.turns`.
+        """
 
     def forget(self) -> None:
         """Clear caches in memory, so that earlier calls are computed again."""
@@ -166,23 +190,31 @@ class LanguageModel(Protocol):
 
 def cut(text: str, stop: str | None) -> str:
     """Cut `text` before `stop`, ignored in the white space before the first word."""
-    words = text.lstrip()
-    return text if stop is None else text[: len(text) - len(words)] + words.partition(stop)[0]
+    if stop is None:
+        return text
+    from_first_word = text.lstrip()
+    indent = len(text) - len(from_first_word)
+    return text[:indent] + from_first_word.partition(stop)[0]
 
 
 class CustomModel:
     """A model made of your own functions, which `calls_at_once` threads may call at the same time.
 
-    generate: gets prompts, the most tokens to write and where to stop (None: nowhere), and returns a text or a
-    `Completion` for each; texts are cut at `stop` here. score: gets `Request`s and returns a `Score` for each.
-    count_tokens: gets prompts and returns their numbers of tokens. Both are None if the model cannot.
+    generate: gets prompts, the most tokens to write and where to stop (None: nowhere), and returns
+    a text or a `Completion` for each; texts are cut at `stop` here. score: gets `Request`s and
+    returns a `Score` for each. count_tokens: gets prompts and returns their numbers of tokens. Both
+    are None if the model cannot.
     """
 
     def __init__(
-        self, name: str, generate: Callable[[Sequence[str], int, str | None], Sequence[str | Completion]],
-        score: Callable[[Sequence[Request]], list[Score]] | None = None, *,
-        count_tokens: Callable[[Sequence[str]], list[int]] | None = None, calls_at_once: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        generate: Callable[[Sequence[str], int, str | None], Sequence[str | Completion]],
+        score: Callable[[Sequence[Request]], list[Score]] | None = None,
+        *,
+        count_tokens: Callable[[Sequence[str]], list[int]] | None = None,
+        calls_at_once: int = 1,
+    ) -> None:
         self.info = ModelInfo(name, calls_at_once)
         self.usage = Usage()
         self.count_tokens = count_tokens

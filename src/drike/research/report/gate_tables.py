@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from drike.research.edited_model import GateRecord
+from drike.research.deployment.gate_records import GateRecord
 from drike.research.evaluation.metrics import Outcome, share_over_cases, summarise
 from drike.research.report.tables import INTERVALS, aspects
 from drike.support.table import NOT_MEASURED, Cell, Noted, Number, Table

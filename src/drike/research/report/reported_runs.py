@@ -15,7 +15,7 @@ from drike.edits.edit import Aspect
 from drike.errors import RunError
 from drike.models.protocols import Usage
 from drike.research.datasets.dataset import SplitIds
-from drike.research.edited_model import GateRecord
+from drike.research.deployment.gate_records import GateRecord
 from drike.research.evaluation.metrics import Outcome, Summary
 from drike.research.runs import run as files
 from drike.research.runs.run import Run

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drike.edits.edit import EditCase
-from drike.research.edited_model import EditedModel, write_prompts
+from drike.research.deployment.edited_model import EditedModel
+from drike.research.deployment.routing import write_prompts
 from drike.research.report.templates import rendered
 
 OTHERS = 100  # further edits that are in force

@@ -11,13 +11,9 @@ from drike.edits.edit import EditCase
 from drike.errors import RunError, UsageError
 from drike.gates.decision import Gate
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
-from drike.research.edited_model import (
-    GatedEditor,
-    GateRecord,
-    SimulatedStores,
-    gate_records,
-    with_stores,
-)
+from drike.research.deployment.gate_records import GateRecord, gate_records
+from drike.research.deployment.gated_editor import GatedEditor
+from drike.research.deployment.simulated_stores import SimulatedStores, with_stores
 from drike.research.editors.editor import Editor
 from drike.research.editors.in_context import ranks_retains
 from drike.research.editors.unedited import Unedited

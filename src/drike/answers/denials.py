@@ -1,0 +1,191 @@
+"""What texts say when they state, deny and refuse, in English, German, Spanish and French.
+
+The patterns are for texts in lower case, in which `NEW` and `OLD` stand where the objects of an
+edit are named. They are compiled when they are first used, as all of them together take 50 ms.
+"""
+
+from functools import cache
+
+import regex
+
+NEW = "\ue000"
+OLD = "\ue001"
+
+
+def _any_of(*alternatives: str) -> str:
+    return f"(?:{'|'.join(alternatives)})"
+
+
+_OBJECT = f"[{NEW}{OLD}]"
+_IN_CLAUSE = rf"[^{NEW}{OLD},;:!?.\n()—–]"  # a character that ends no clause
+_CONTRAST = (
+    r"\b(?:but|however|though|although|yet|think|believe|guess|aber|sondern|sino|pero|mais)\b"
+)
+_NEXT_CLAUSE = r"\b(?:and|because|since|as|which|who|where|while|und|et)\b"
+_REACHED = rf"(?:(?!{_CONTRAST}|{_NEXT_CLAUSE}){_IN_CLAUSE})"  # a character a denial reaches over
+
+_DENIAL = _any_of(
+    r"not(?! (?:only|just|merely|simply)\b)",
+    r"\w+n't|never|no longer|neither|nor",
+    r"rather than|instead of|unlike|contrary to|contrarily to|opposed to",
+    r"other than(?<!none other than)",
+    r"former|formerly|previously|used to|was once|once called|hitherto|until then",
+    r"you (?:said|say|mentioned|mention|claimed|claim|suggested|stated|wrote|meant)",
+    r"if you(?:'re)? mean\w*",
+    r"your (?:claim|statement|premise|assumption|suggestion|assertion)",
+    r"misconception|mistakenly|incorrectly|wrongly|(?:incorrect|wrong|false|inaccurate) to",
+    r"nicht(?! nur\b)|kein\w*|statt|anstatt|anders als|früher\w*|ehemal\w+|vormals",
+    r"pas(?! seulement\b)|n'(?:est|était) plus|au lieu de|contrairement à|ancien\w*|et non",
+    r"no (?:es|era|fue|está|son|en|de|a)|ya no|nunca|en (?:lugar|vez) de|anterior\w*|antes",
+    r"a diferencia de",
+)
+# Other objects that a denial may name before the one in question: "neither Lima nor".
+_OTHERS_DENIED = (
+    rf"(?:{_OBJECT}[\"'\s]*\b(?:or|nor|oder|noch|ni|o|u|ou)\b{_REACHED}{{0,20}}?){{0,3}}"
+)
+_BEFORE_DENIED = _any_of(
+    rf"\b{_DENIAL}\b{_REACHED}{{0,60}}?{_OTHERS_DENIED}",
+    r"\b(?:people|many|some|most|commonly|often)\s(?:\w+\s){0,2}?"
+    rf"(?:think|thought|believed?|assumed?|sa(?:y|id)|list|claim)\b{_IN_CLAUSE}{{0,60}}?",
+    r"\b(?:(?:previously|formerly|historically|originally|in the past|früher|antes),?"
+    r"|(?:old|former|previous) \w+,)\s",
+    r"\b(?:took|takes|taking) over\s(?:\w+\s){0,3}?from\s",
+    r"\b(?:extend|rais|chang|mov|relocat|increas|reduc|lower|renam|switch|transferr|updat)ed\s"
+    r"(?:\w+\s){0,3}?from\s",
+    rf"\b(?:to|into)\s{_OBJECT}\sfrom\s",
+    r"\b(?:replac|succe[e]?d|supersed)(?:ed|es|s|ing)\s(?:(?:the|le|la|el)\s)?",
+)
+_DENIED_BEFORE = rf"{_BEFORE_DENIED}[\"'*_\s]*$"
+
+_UNTRUE = _any_of(
+    r"incorrect|wrong|false|inaccurate|mistaken|outdated|obsolete|out of date",
+    r"falsch|veraltet",
+    r"incorrect[oe]|fals[oe]|faux|erron\w+",
+)
+_UNTIL = r"(?:until|before|bis|hasta|jusqu)"
+_BEHIND_DENIED = _any_of(
+    r"(?:is|was|are|were|has|had)(?:n't| not| no longer| never)\b(?! (?:only|just|merely))",
+    r"(?:ist|war|sind) (?:nicht|kein)\b(?! nur)",
+    r"(?:ya )?no (?:es|era|fue)\b",
+    r"n'(?:est|était) (?:pas|plus)\b",
+    rf"(?:is|was|are|were|would be|ist|es|est) (?:\w+ ){{0,2}}?{_UNTRUE}\b",
+    r"used to be\b",
+    r"has (?:historically|previously|traditionally) been\b",
+    r"(?:was|were) (?:formerly|previously|once|historically|originally"
+    r"|the (?:former|old|previous|original))\b",
+    r"(?:was|were|has been|is|wurde|fue) (?:\w+ )?"
+    r"(?:replaced|succeeded|superseded|abgelöst|ersetzt|reemplazad\w)\b",
+    rf"(?:was|were|had been|served|remained|war|era|était)\b{_IN_CLAUSE}{{0,60}}?\b{_UNTIL}",
+    r"\(\s*(?:now|today|heute|ahora|maintenant)\b",
+    r"\(\s*(?:former|previous|old|outdated|until|ehemal|früher)"
+    rf"[^){NEW}{OLD}]{{0,40}}\)",
+)
+_DENIED_BEHIND = rf"[\"'*_\s)]*{_BEHIND_DENIED}"
+
+# "moved from Lima to Oslo"
+_FROM = r"\b(?:from|von|de|desde)\W*$"
+_TO_ANOTHER = rf"{_IN_CLAUSE}{{0,40}}?\b(?:to|into|nach|zu|a|à)\b{_IN_CLAUSE}{{0,40}}?{_OBJECT}"
+# "the claim that it is Lima is wrong"
+_THE_CLAIM = (
+    r"\b(?:statement|claim|idea|notion|assertion|belief|assumption|premise)\b"
+    rf"{_REACHED}{{0,60}}?$"
+)
+_IS_WRONG = (
+    rf"{_REACHED}{{0,60}}?\b(?:is|was|seems) (?:\w+ )?"
+    r"(?:incorrect|wrong|false|inaccurate|mistaken|outdated)\b"
+)
+# "was Lima until 2020", "was Lima and is now Oslo"
+_WAS = (
+    r"\b(?:was|were|had been|originally|initially|war|era|fue|était)\b"
+    rf"{_IN_CLAUSE}{{0,40}}?$"
+)
+_UNTIL_THEN = rf"{_REACHED}{{0,40}}?\b{_UNTIL}"
+_NOW = _any_of(
+    "now|currently|today|nowadays|since then",
+    "heute|jetzt|nun|inzwischen",
+    "ahora|hoy|actualmente",
+    "maintenant|aujourd'hui|désormais",
+)
+_NOW_ANOTHER = rf"[^{NEW}{OLD}\n]{{0,80}}?\b{_NOW}\b[^{NEW}{OLD}\n]{{0,60}}?{_OBJECT}"
+# A question about the object, which counts as a denial at the end of a text if it is an offer.
+_OFFERED = r"\b(?:would|do|did|shall|should|can|could|möchte\w*|soll|quiere\w*|voulez)\b[^.!?\n]*$"
+_ASKED = r"[^.!?\n]{0,80}\?(?:\W*(?=\w)(?!yes|ja|oui|sí|correct)|(?P<at_end>\W*$))"
+
+_NOT_KNOWN = _any_of(
+    "cannot|can't|can not|couldn't|could not|unable to|not able to|won't be able",
+    "(?:don't|do not|doesn't|does not) (?:have|know|recall|provide)",
+    "not (?:sure|certain|aware|familiar|clear|known)|unsure|uncertain|unknown|insufficient",
+    r"no (?:\w+ )?(?:information|data|record|knowledge|access|idea)",
+    r"no (?:(?:lo )?sé|puedo|tengo|dispongo|estoy segur\w)",
+    r"keine (?:information|angabe|kenntnis|auskunft|daten)\w*|nicht sicher",
+    r"(?:weiss|kann)(?: \w+){0,4} nicht",
+    "je ne (?:sais|peux|suis|dispose|connais)|je n'ai pas",
+)
+_UNKNOWN = rf"\b{_NOT_KNOWN}\b"
+_WITHHELD = rf"{_UNKNOWN}(?:(?!{_CONTRAST})[^.!?;:\n]){{0,90}}$"
+_REFUSED = _any_of(
+    _UNKNOWN,
+    r"\b(?:as an? (?:ai|large|language)|sorry|i apologi[sz]e|tut mir leid|lo siento|désolée?)\b",
+)
+
+_YES = r"(?i:\W*(?:yes|yeah|yep|correct|right|indeed|true|ja|sí|oui)\b(?!\s*:))"
+_NO = r"(?i:\W*(?:no|nope|incorrect|wrong|false|nein|non)\b(?! longer))"
+
+# What an answer that is nothing but a name may begin with: "Answer:", "It is".
+_IT_IS = _any_of(
+    "the (?:correct )?answer is",
+    "it is|it's|it was|that is|that's|this is",
+    "(?:s?he|they) (?:is|was|are|were)",
+    "(?:es|das|er|sie) (?:ist|war)",
+    "es|c'est",
+)
+_LEAD = rf"(?i:\W*(?:(?:a|answer|antwort|respuesta|réponse)\s*:|{_IT_IS}\b:?)?\s*)"
+
+
+@cache
+def _compiled(pattern: str) -> regex.Pattern[str]:
+    return regex.compile(pattern)
+
+
+def is_denied(before: str, behind: str) -> bool:
+    """Whether what stands before an object and behind it denies that it is the answer."""
+
+    def ends_before(pattern: str) -> bool:
+        return _compiled(pattern).search(before) is not None
+
+    def begins_behind(pattern: str) -> bool:
+        return _compiled(pattern).match(behind) is not None
+
+    if ends_before(_DENIED_BEFORE) or begins_behind(_DENIED_BEHIND) or ends_before(_WITHHELD):
+        return True
+    if ends_before(_FROM) and begins_behind(_TO_ANOTHER):
+        return True
+    if ends_before(_THE_CLAIM) and begins_behind(_IS_WRONG):
+        return True
+    if ends_before(_WAS) and (begins_behind(_UNTIL_THEN) or begins_behind(_NOW_ANOTHER)):
+        return True
+    question = _compiled(_ASKED).match(behind)
+    if question is None:
+        return False
+    return question["at_end"] is None or ends_before(_OFFERED)
+
+
+def is_yes(text: str) -> bool:
+    """Whether a text begins with yes."""
+    return _compiled(_YES).match(text) is not None
+
+
+def is_no(text: str) -> bool:
+    """Whether a text begins with no."""
+    return _compiled(_NO).match(text) is not None
+
+
+def refuses(text: str) -> bool:
+    """Whether a text says somewhere that it cannot or will not answer."""
+    return _compiled(_REFUSED).search(text) is not None
+
+
+def without_lead(text: str) -> str:
+    """A text without "Answer:" or "It is" at its beginning."""
+    rest: str = _compiled(_LEAD).sub("", text, count=1)
+    return rest

@@ -1,0 +1,121 @@
+"""The ways in which an answer may name an object: its names, their plurals and short forms."""
+
+from collections.abc import Collection, Iterator
+from enum import IntEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+from drike.answers.values import has_digits, uniform
+from drike.text.short_forms import NameMatch, short_forms
+from drike.text.word_lists import word_list
+from drike.text.words import Words
+
+_TITLES = ("Mr", "Mrs", "Ms", "Dr")
+_SHORTEST_NOUN = 3  # letters of a common noun that may have a plural
+_SHORTEST_PLURAL = 5  # letters of a common noun that may be the plural of a shorter one
+
+
+class Rank(IntEnum):
+    """How surely a form names its object; of two that stand at one place, the higher counts."""
+
+    ALONE = 0  # only if the answer is nothing else
+    SHORT = 1
+    NAME = 2
+
+
+class ObjectForm(NamedTuple):
+    """A way to write an object."""
+
+    words: Words
+    folded: frozenset[str]
+    rank: Rank
+    last: bool  # a person's last name
+    capital: bool  # a common word, which is a name only with a capital: May, US
+
+
+class ObjectNames(NamedTuple):
+    """The forms of an object's names."""
+
+    forms: tuple[ObjectForm, ...]
+    folded: frozenset[str]  # the words of all names
+    numbers: bool  # whether a name holds a digit
+
+
+@lru_cache(maxsize=1 << 10)  # edits are judged many times
+def object_names(names: tuple[str, ...]) -> ObjectNames:
+    """The forms of an object that has these names."""
+    texts = [text for text in map(uniform, names) if len(Words.of(text))]
+    forms: dict[str, ObjectForm] = {}
+    for text in texts:
+        forms.pop(text, None)  # it may be the plural of a name before it
+        forms[text] = _form(text, Rank.NAME)
+        for variant in _variants(text):
+            forms.setdefault(variant, _form(variant, Rank.NAME))
+        if text.endswith("ism"):  # Lutheran, of Lutheranism
+            adherent = text.removesuffix("ism")
+            forms.setdefault(adherent, _form(adherent, Rank.ALONE))
+    for text in texts:
+        for short_text, form in _short_object_forms(text):
+            forms.setdefault(short_text, form)
+
+    folded = frozenset(word for text in texts for word in Words.of(text).folded())
+    return ObjectNames(tuple(forms.values()), folded, any(map(has_digits, texts)))
+
+
+def _form(text: str, rank: Rank, *, last: bool = False) -> ObjectForm:
+    words = Words.of(text)
+    capital = text[:1].isupper() and text.casefold() in word_list("common words")
+    return ObjectForm(words, frozenset(words.folded()), rank, last, capital)
+
+
+def _variants(text: str) -> Iterator[str]:
+    """The plural of a name that ends in a common noun, and its singular if it may be a plural."""
+    noun = text.rsplit(maxsplit=1)[-1]
+    if not (noun.islower() and noun.isalpha() and len(noun) >= _SHORTEST_NOUN):
+        return
+    yield f"{text}es" if text.endswith(("s", "x", "ch", "sh")) else f"{text}s"
+    if noun.endswith("s") and len(noun) >= _SHORTEST_PLURAL:
+        yield text[:-1]
+
+
+def _short_object_forms(text: str) -> Iterator[tuple[str, ObjectForm]]:
+    """The short forms of a name, and its last name with titles."""
+    name = Words.of(text)
+    folded = name.folded()
+    for short_form in short_forms(name, folded):
+        short_text = short_form.text(name)
+        is_last_name = short_form.kind is NameMatch.LAST
+        is_common = short_text.casefold() in word_list("common words")
+        # The last name of what has no first name may be none.
+        is_doubtful = is_last_name and folded[0] not in word_list("first names")
+        only_alone = is_common or is_doubtful or short_form.kind is NameMatch.DEMONYM
+        rank = Rank.ALONE if only_alone else Rank.SHORT
+        yield short_text, _form(short_text, rank, last=is_last_name)
+        if is_last_name:
+            for title in _TITLES:
+                titled = f"{title} {short_text}"
+                yield titled, _form(titled, Rank.SHORT)
+
+
+def share_of_name(part: Words, names: ObjectNames) -> int:
+    """How much of an object's name a text is: 2 for a form, 1 for a telling part of it, else 0."""
+    return max((_share_of_form(part, form) for form in names.forms), default=0)
+
+
+def _share_of_form(part: Words, form: ObjectForm) -> int:
+    if form.words.folded() == part.folded():
+        return 2
+    if form.rank is not Rank.NAME:
+        return 0
+    beginnings = (form.words.folded(0, begin + 1) for begin, _ in form.words.spans(part))
+    return 1 if any(_tells(beginning) for beginning in beginnings) else 0
+
+
+def _tells(beginning: Collection[str]) -> bool:
+    """Whether the part of a name that ends this beginning of it tells the name.
+
+    Palestine tells "State of Palestine", and London does not tell "Tower of London".
+    """
+    behind_preposition = not word_list("prepositions").isdisjoint(beginning)
+    of_place_or_house = not word_list("places and houses").isdisjoint(beginning)
+    return not behind_preposition or of_place_or_house

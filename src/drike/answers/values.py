@@ -1,0 +1,154 @@
+"""Numbers, dates, quantities and initials in one form each, to be compared word by word.
+
+The names of months, numbers, magnitudes and units are in `values.txt`.
+"""
+
+import re
+from collections.abc import Iterable
+
+from drike.text.word_lists import data_sections
+
+
+def _names_in(section: str) -> dict[str, str]:
+    """The first name of each thing in a section of values.txt, by each of its names."""
+    lines = [line.split(", ") for line in data_sections("answers/values.txt")[section]]
+    return {name: names[0] for names in lines for name in names}
+
+
+def _any(names: Iterable[str]) -> str:
+    return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+
+
+_NUMBERS = _names_in("numbers")
+_MONTHS = _names_in("months")
+_MAGNITUDES = _names_in("magnitudes")
+_UNITS = _names_in("units")
+_CURRENCIES = {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen"}
+_MONTH_BY_NUMBER = dict(enumerate(dict.fromkeys(_MONTHS.values()), 1))
+# That a magnitude puts behind a number.
+_ZEROS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_DAYS_OF_MONTH = 31
+
+_NUMBER_WORD = re.compile(rf"\b(?:{_any(_NUMBERS)})\b", re.IGNORECASE)
+
+_DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th|er|\.)?"
+_MONTH = rf"(?P<month>{_any(_MONTHS)})"
+_OF = r"(?:of[ ]+|de[ ]+)?"
+# "21 May 1971", "21. Mai", "21 de mayo de 1971".
+_DAY_AND_MONTH = re.compile(
+    rf"\b{_DAY}[ ]+{_OF}{_MONTH}\b\.?(?:,?[ ]+(?:de[ ]+)?(?P<year>\d{{4}})\b)?", re.IGNORECASE
+)
+# "May 1971", "May 21", "May 21, 1971".
+_MONTH_AND_DAY = re.compile(
+    rf"\b{_MONTH}\.?,?[ ]+{_OF}"
+    rf"(?:(?P<year>\d{{4}})\b|{_DAY}\b(?:,?[ ]+(?P<year_behind>\d{{4}})\b)?)",
+    re.IGNORECASE,
+)
+_DATE_IN_NUMBERS = re.compile(r"(\d{1,4})(?P<separator>[-./])(\d{1,2})(?P=separator)(\d{1,4})\b")
+_NUMBER = re.compile(
+    rf"""
+    (?<!\d)
+    (?P<whole>
+        \d{{1,3}}(?:[,\u202f\u00a0'’]\d{{3}})+  # 1,000
+      | \d{{1,3}}(?:[ ]\d{{3}}){{2,}}  # 1 000 000
+      | \d{{1,3}}(?:\.\d{{3}}){{2,}}  # 1.000.000
+      | \d++
+    )
+    (?:\.(?P<fraction>\d+))?
+    (?!\.?\d)
+    (?:[ -]?(?P<magnitude>{_any(_MAGNITUDES)})\b)?
+    (?:[ -]?(?P<unit>{_any(_UNITS)})(?!\w))?
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_BEFORE_NUMBER = re.compile(
+    r"(?P<part>\w|\d[.,])$|(?P<currency>[$€£¥])[ ]?$|(?P<minus>(?<!\w)[-−])$"
+)
+_INITIALS = re.compile(r"\b[^\W\d_]\.(?: ?[^\W\d_]\.)+|\b[^\W\d_](?:\.[^\W\d_])+\b")
+_INNER_ARTICLE = re.compile(r"\b(of|in|for|and|to|at|by|from|on) the\b", re.IGNORECASE)
+
+
+def uniform(text: str, numbers: bool = True) -> str:
+    """The text with one form for initials and "&", and if asked for, for numbers, dates and units.
+
+    It is for comparison alone: the 21st of May 1971 becomes "1971 may d21". Its time is linear in
+    the text.
+    """
+    if numbers:
+        text = _NUMBER_WORD.sub(lambda match: _NUMBERS[match[0].lower()], text)
+    if numbers and has_digits(text):
+        text = _DAY_AND_MONTH.sub(_uniform_date, text)
+        text = _MONTH_AND_DAY.sub(_uniform_date, text)
+        text = _DATE_IN_NUMBERS.sub(_uniform_date_in_numbers, text)
+        text = _NUMBER.sub(_uniform_number, text)
+    if "." in text:
+        text = _INITIALS.sub(lambda match: match[0].replace(".", "").replace(" ", ""), text)
+    return _INNER_ARTICLE.sub(r"\1", text.replace("&", " and "))
+
+
+def has_digits(text: str) -> bool:
+    """Whether a text has a digit."""
+    return not text.isalpha() and any(map(str.isdigit, text))
+
+
+def _uniform_date(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    year = groups["year"] or groups.get("year_behind")
+    return _date(year, _MONTHS[groups["month"].lower()], groups["day"])
+
+
+def _uniform_date_in_numbers(match: re.Match[str]) -> str:
+    """1971-05-21; 21.5.1971 as in Europe; 5/21/1971 as in America if there is such a month."""
+    first, separator, second, last = match.groups()
+    if separator == "-":
+        year, month, day = first, second, last
+    elif separator == "/" and int(first) in _MONTH_BY_NUMBER:
+        month, day, year = first, second, last
+    else:
+        day, month, year = first, second, last
+    month_name = _MONTH_BY_NUMBER.get(int(month))
+    if len(year) != 4 or int(day) > _DAYS_OF_MONTH or month_name is None:
+        return match[0]
+    return _date(year, month_name, day)
+
+
+def _date(year: str | None, month: str, day: str | None) -> str:
+    day_form = f"d{int(day)}" if day else None
+    return " ".join(part for part in (year, month, day_form) if part)
+
+
+def _uniform_number(match: re.Match[str]) -> str:
+    """A number without separators, its fraction behind "_" as a point ends a word, and its unit.
+
+    $3.5 million becomes "3500000 dollar". A number that is a part of a word stays.
+    """
+    before = _BEFORE_NUMBER.search(match.string[max(0, match.start() - 2) : match.start()])
+    if before and before["part"]:
+        return match[0]
+
+    currency = before["currency"] if before else None
+    magnitude = match["magnitude"]
+    unit = match["unit"]
+    if currency and unit and unit.lower() == "m":  # $3 m
+        magnitude = "million"
+        unit = None
+    kind = _kind_of(currency, unit)
+
+    whole = "".join(character for character in match["whole"] if character.isdigit())
+    fraction = match["fraction"] or ""
+    if magnitude or kind:  # else 3.10 may be a version
+        zeros = _ZEROS[_MAGNITUDES[magnitude.lower()]] if magnitude else 0
+        shifted = fraction[:zeros].ljust(zeros, "0")
+        whole = (whole + shifted).lstrip("0") or "0"
+        fraction = fraction[zeros:].rstrip("0")
+
+    sign = "_" if before and before["minus"] else ""
+    number = f"{sign}{whole}_{fraction}" if fraction else f"{sign}{whole}"
+    return f"{number} {kind}" if kind else number
+
+
+def _kind_of(currency: str | None, unit: str | None) -> str | None:
+    """What a number counts, by the currency before it or the unit behind it."""
+    if currency:
+        return _CURRENCIES[currency]
+    return _UNITS[unit.lower()] if unit else None

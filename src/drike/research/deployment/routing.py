@@ -1,0 +1,43 @@
+"""Which edits a question gets, and the prompt that states them."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from drike.edits.edit import Edit
+from drike.gates.confirmation import verify
+from drike.gates.decision import Decision, Gate
+from drike.gates.index import EditIndex
+from drike.models.protocols import LanguageModel
+from drike.prompts import Prompt
+from drike.research.editors.editor import Editor
+from drike.research.editors.query_policy import applied
+
+
+def route_each(
+    gate: Gate, index: EditIndex, questions: Sequence[str], model: LanguageModel | None = None
+) -> list[Decision]:
+    """The decision on each question. model: is asked about all uncertain edits, in one call."""
+    decisions = [gate.decide(question, index) for question in questions]
+    if model is None:
+        return decisions
+    return verify(decisions, model)
+
+
+def write_prompts(editor: Editor, decisions: Sequence[Decision]) -> list[Prompt]:
+    """A prompt for each decision: the query as it is, or under its edits.
+
+    Queries under the same edits share one call of the editor.
+    """
+    editor = applied(editor)
+    queries_by_edits: dict[tuple[Edit, ...], dict[str, None]] = defaultdict(dict)
+    for decision in decisions:
+        queries_by_edits[decision.edits][decision.query] = None
+
+    written: dict[tuple[tuple[Edit, ...], str], Prompt] = {}
+    for edits, distinct_queries in queries_by_edits.items():
+        queries = list(distinct_queries)
+        bare_prompts = [Prompt(query) for query in queries]
+        prompts = editor.prompts(edits, queries) if edits else bare_prompts
+        for query, prompt in zip(queries, prompts, strict=True):
+            written[edits, query] = prompt
+    return [written[decision.edits, decision.query] for decision in decisions]

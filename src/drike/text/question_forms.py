@@ -1,0 +1,194 @@
+"""How a question is put: what kind of answer it asks for, what it says besides, and of which time it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+_LONGEST = 1_000  # characters of a question that is trimmed
+
+# The kinds of answers, and words that ask for one. Of several, the first counts.
+_ANSWER_KINDS = {
+    "person": r"who|whom|whose",
+    "time": r"when|year|date|day",
+    "number": (r"how (?:many|much|old|tall|long|far|large|big)|number|population|elevation|height"),
+    "place": r"where|city|town|country|place|location|located|continent|state|capital",
+    "language": r"language|tongue",
+}
+_ANSWER_KIND = re.compile(
+    "|".join(rf"(?P<{kind}>\b(?:{words})\b)" for kind, words in _ANSWER_KINDS.items()), re.I
+)
+
+# Questions that begin with different ones of these never ask for the same.
+_BEGINNING = re.compile(
+    r"\W*(?:(?:and|so|do you know|tell me|in|on|at|by|from|since|until)\W+)*"
+    r"(?:(?P<person>who|whom|whose)"
+    r"|(?P<time>when|(?:what|which) (?:year|date|day|month|century|time))"
+    r"|(?P<place>where|(?:what|which) (?:city|town|country|place))"
+    r"|(?P<number>how (?:many|much))"
+    r"|(?P<reason>why)"
+    r")\b",
+    re.I,
+)
+
+# Words of a question for a name; one for yes or no does not ask for the subject of an edit.
+_OPEN = re.compile(
+    r"\b(?:who|whom|whose|what|which|where|when|how"
+    r"|wer|wen|wem|wessen|welche[rmns]?|wo|wann"
+    r"|qui|quels?|quelles?|où|quand|lequel|laquelle"
+    r"|quién|quiénes|qué|cuál|cuáles|dónde|cuándo"
+    r"|chi|quale|quali|dove|quando"
+    r"|quem|qual"
+    r"|wie|welk)\b"
+    # Anywhere in a word:
+    r"|(?:[誰何谁哪]|どこ|いつ"
+    r"|кто|что|как(?:ой|ая|ое|ие)|где|когда"
+    r"|누구|무엇|어느|어디)",
+    re.I,
+)
+
+# What a question says beside what it asks: before it (polite words, then an introduction), and anywhere.
+_ASIDE = re.compile(
+    r"^\W*(?:(?:please|hey|hi|hello|ok|so|and|can you|could you|would you|will you|quick question)\W+)*"
+    r"(?:remind me|tell me|tell us|let me know|i(?: would|'d) like to know"
+    r"|i (?:want|need) to know|do you know)\b[\s,:]*"
+    r"|[,\s]*\b(?:these days|right now|at the moment|at present|currently|nowadays|by the way"
+    r"|im moment|derzeit|gerade"
+    r"|en este momento|actualmente"
+    r"|actuellement|en ce moment)\b",
+    re.I,
+)
+
+# What a question excludes.
+_BESIDES = re.compile(
+    r"[,(]?\s*\b(?:besides|apart from|aside from|other than|in addition to|except(?: for)?"
+    r"|außer|abgesehen von"
+    r"|además de|aparte de"
+    r"|outre|à part|en dehors de)\b[^,.;?!]*",
+    re.I,
+)
+_OPTIONS = re.compile(r"\s\(?A[.):]\s.*\bB[.):]\s.*", re.DOTALL)
+
+YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
+_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+_PAST_TIME = (
+    r"(?:(?:in|en|im jahr|during|until|before|around|of|from|between) "
+    r"(?:(?:the year|early|mid|late)[ -])?(?:1\d|20)\d\d"
+    rf"|(?:in|during|until|before|around|of|from|on) (?:{_MONTHS})(?: \d\d?,?)? (?:1\d|20)\d\d"
+    r"|(?:in|during|until|before|around|of|from) the (?:early |mid |late )?"
+    r"(?:(?:1\d|20)\d\ds|\d\d?th century)"
+    r"|(?:during|before) the (?:\w+ ){0,2}war|(?:years|decades|a century) ago)"
+)
+_PAST = re.compile(
+    # Of a line the first such verb alone, so that a text of many is read in linear time.
+    r"^(?>.*?(?<!which )(?<!that )(?<!, )\b(?:was|were|did|had)\b)"
+    rf"(?:.*\b{_PAST_TIME}| {YEAR.pattern})\b"
+    rf"|^\W*{_PAST_TIME}\b.*?\b(?:was|were|did|had)\b",
+    re.MULTILINE,
+)
+_PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|had)\b)", re.I)
+
+# Another than the one that an edit is about: a relative, who has an office before or beside it, or
+# another thing that a text describes by the one that it names.
+_OTHERS = re.compile(
+    r"\bit(?:['’]?s)? "
+    r"(?P<kin>(?:brother|sister|father|mother|parent|wife|husband|spouse|son|daughter|uncle|aunt"
+    r"|cousin|friend))s?\b(?!\W+(?:tongue|company))"
+    r"|\b(?P<other>(?:first|second|third|former|previous|past|next|last|vice|deputy|assistant|acting"
+    r"|interim|incoming|outgoing|honorary|founding|ex|co(?=-)))\W(?:\w+\W){0,2}"
+    r"(?:(?:president|minister|chancellor|ceo|chief|head|coach|coache|manager|mayor|owner|king|queen"
+    r"|leader|director|captain)s?|chair\w*)\b"
+    r"|\b(?P<time>before) the current\b"
+    r"|\b(?P<part>women|youth)['’]?s?\b"
+    r"|\b(?P<beside>(?:the (?:\w+ )?\w+ "
+    r"(?:next to|(?:north|south|east|west) of|near|opposite))) it\b"
+)
+
+# What a statement asks for, by the noun that it begins with.
+_STATED = re.compile(
+    r"(?:the |it['’]?s )?(?:\w+ )?"
+    r"(?:(?P<person>author|writer|founder|inventor|discoverer|director|architect|designer|composer"
+    r"|singer|spouse|wife|husband|president|ceo|chief executive|mayor|minister|chancellor|coach"
+    r"|captain|king|queen)"
+    r"|(?P<time>date|day|year|birthday|deadline)"
+    r"|(?P<place>birthplace|headquarters|city|location|venue|place|hometown))"
+    r"\b(?:(?! it['’]?s ).)* (?:is|are|was)\W*",
+    re.I,
+)
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """How a question begins: for what kind of answer it asks, None where that does not say, and the rest."""
+
+    kind: str | None
+    rest: str
+
+
+@dataclass(frozen=True)
+class OtherThing:
+    """What of another thing than "it" a question asks for, in its words. kin: it is a relative."""
+
+    text: str
+    kin: bool
+
+
+@lru_cache(4_096)
+def answer_kind(text: str) -> str | None:
+    """What a text asks for: a person, time, number, place or language; None if no word says."""
+    kinds = _answer_kinds(text)
+    return next((kind for kind in _ANSWER_KINDS if kind in kinds), None)
+
+
+def _answer_kinds(text: str) -> set[str | None]:
+    return {match.lastgroup for match in _ANSWER_KIND.finditer(text)}
+
+
+def beginning(question: str) -> Beginning:
+    """For what a question asks by how it begins.
+
+    It has no kind where a word asks for another kind of answer: "What year did the author ...?".
+    """
+    match = _BEGINNING.match(question)
+    if match is None:
+        return Beginning(None, question)
+    says_another = not _answer_kinds(question) <= {match.lastgroup}
+    return Beginning(None if says_another else match.lastgroup, question[match.end() :])
+
+
+def stated_kind(statement: str) -> str | None:
+    """The kind of answer that completes a statement, such as a person for "The author of it is"."""
+    match = _STATED.fullmatch(statement)
+    return match.lastgroup if match else None
+
+
+def is_open(question: str) -> bool:
+    """Whether a question asks for a name or another thing, and not for yes or no."""
+    return _OPEN.search(question) is not None
+
+
+def trimmed(question: str) -> str:
+    """A question without asides, what it excludes ("besides its capital") and the answers to choose from."""
+    if len(question) > _LONGEST:
+        return question
+    without_asides = _ASIDE.sub("", question) or question
+    return _OPTIONS.sub("", _BESIDES.sub("", without_asides))
+
+
+def is_of_past(lowercase: str) -> bool:
+    """Whether a text in lower case is about a time that is over: "who was its president in 1985?"."""
+    return bool(_PAST.search(lowercase)) and not is_of_present(lowercase)
+
+
+def is_of_present(text: str) -> bool:
+    """Whether a verb of a text is in the present, and none behind it in the past."""
+    return _PRESENT.search(text) is not None
+
+
+def other_things(lowercase: str) -> list[OtherThing]:
+    """What a question in lower case, with "it" for its subject, asks about something else."""
+    return [
+        OtherThing(" ".join(filter(None, match.groups())), kin=match["kin"] is not None)
+        for match in _OTHERS.finditer(lowercase)
+    ]
