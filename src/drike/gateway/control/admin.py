@@ -242,9 +242,7 @@ class Admin:
                 unedited = None if question.kind.concerns else await self.answer(chat.body)
                 said, edits = await self.answer(body), tuple(map(named, decision.matched))
                 scope, stated = "fired" if edits else "abstained", question.edit.record.states(said)
-                outcomes.append(
-                    Verdict(question, said, stated, edits, scope, unedited=unedited)
-                )
+                outcomes.append(Verdict(question, said, stated, edits, scope, unedited=unedited))
         concerned, others = by_concern(outcomes)
         failed = [outcome for outcome in outcomes if outcome.problem]
         return {
