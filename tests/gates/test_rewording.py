@@ -11,7 +11,7 @@ import pytest
 
 from drike.edits.conflicts import conflict_keys
 from drike.edits.record import EditRecord, Move
-from drike.gates.confirmation import Proposal, proposals
+from drike.gates.proposals import Proposal, proposals
 from drike.prompts import REWRITE, chat_messages
 from drike.stores import moves
 from drike.stores.edit_store import versions_of

@@ -212,7 +212,7 @@ def reworded(
     ask: let the user pick among them. Yields the changes.
     """
     from drike.cli.models import metered
-    from drike.gates.confirmation import proposals
+    from drike.gates.proposals import proposals
 
     taken = frozenset[str]().union(*(conflict_keys(e.record) for e in in_force(store)))
     with metered(writer):

@@ -1,4 +1,4 @@
-"""Builds what a gateway needs of the research bench: editors, their demonstrations, and placements of facts."""
+"""Builds what a gateway needs of the research bench: its editor, and placements of facts."""
 
 from pathlib import Path
 
@@ -16,7 +16,10 @@ def gateway_parts() -> GatewayParts:
 
 
 def open_editor(run_folder: str | None, max_demonstrations: int | None) -> OpenedEditor:
-    """The editor of a training run's folder, or the nearest rows of TinyFacts. Raises DrikeError."""
+    """The editor of a training run's folder, or the nearest rows of TinyFacts.
+
+    Raises DrikeError.
+    """
     if run_folder is None:
         return OpenedEditor(demonstrating(max_demonstrations))
     return _trained_editor(Path(run_folder))

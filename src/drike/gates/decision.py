@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import islice
 from typing import Protocol
 
 from drike.edits.edit import Edit
@@ -14,9 +13,8 @@ from drike.edits.record import EditVersion, Status
 from drike.gates.index import EditIndex
 
 MOST_MATCHED = 3  # active edits that match a query, and as many shadow edits
-EQUAL = (
-    "equal"  # the feature of a candidate of which the query is a text, up to case and punctuation
-)
+# The feature of a candidate of which the query is a text, up to case and punctuation.
+EQUAL = "equal"
 _SHOWN = 8_000  # characters of a query where it is shown, or asked about
 
 
@@ -30,17 +28,21 @@ class YesOrNo(StrEnum):
 
 @dataclass(frozen=True)
 class Candidate:
-    """An edit that a gate has considered."""
+    """An edit that a gate has considered.
+
+    probability: that the query concerns the edit. name: under which the query names its subject, if
+    it does. features: what the probability was computed from. uncertain: whether a language model may
+    be asked (`confirmation`). answer: what that model said. follows: the id of the edit that leads to
+    this one in a chain (`chains`).
+    """
 
     edit: EditVersion
-    probability: float  # that the query concerns the edit
-    name: str | None = None  # under which the query names its subject, if it does
-    features: Mapping[str, float] = field(
-        default_factory=dict
-    )  # what the probability was computed from
-    uncertain: bool = False  # whether a language model may be asked (`verification`)
-    answer: YesOrNo | None = None  # what that model said
-    follows: int | None = None  # the edit that leads to this one in a chain (`chains`)
+    probability: float
+    name: str | None = None
+    features: Mapping[str, float] = field(default_factory=dict)
+    uncertain: bool = False
+    answer: YesOrNo | None = None
+    follows: int | None = None
 
     @property
     def why(self) -> str:
@@ -49,14 +51,23 @@ class Candidate:
             return "it is one of its wordings"
         if self.follows is not None:
             return f"edit {self.follows} leads to it"
-        return f'"{self.name}" is named' if self.name else "a wording is near"
+        if self.name:
+            return f'"{self.name}" is named'
+        return "a wording is near"
+
+    @property
+    def reason(self) -> str:
+        """Why it matches, in a few words."""
+        confirmed = ", and the model says yes" if self.answer is YesOrNo.YES else ""
+        return f"{self.why}{confirmed}: edit {self.edit.id}"
 
 
 @dataclass(frozen=True)
 class Decision:
     """Which edits a query concerns, and why, in a few words.
 
-    matched: the best first, at most `MOST_MATCHED` active and as many in shadow. candidates: all, most probable first.
+    matched: the best first, at most `MOST_MATCHED` active and as many in shadow. candidates: all,
+    most probable first.
     """
 
     query: str
@@ -72,24 +83,25 @@ class Decision:
         matching: Sequence[Candidate],
         otherwise: str,
     ) -> Decision:
-        """The decision for those that match, by priority, then as they come; those that follow others are last."""
-        own, following = (
-            [c for c in matching if (c.follows is None) is alone] for alone in (True, False)
-        )
-        first = leading(
-            [*sorted(own, key=lambda candidate: -candidate.edit.record.priority), *following]
-        )
-        yes = ", and the model says yes"
-        reasons = [
-            f"{c.why}{yes if c.answer is YesOrNo.YES else ''}: edit {c.edit.id}" for c in first
-        ]
+        """The decision for those that match, by priority, then as they come.
+
+        Those that follow others in a chain are last. otherwise: the reason if none matches.
+        """
+        by_themselves = [candidate for candidate in matching if candidate.follows is None]
+        by_themselves.sort(key=lambda candidate: -candidate.edit.record.priority)
+        following = [candidate for candidate in matching if candidate.follows is not None]
+        matched = leading([*by_themselves, *following])
+        reason = "; ".join(candidate.reason for candidate in matched)
         return cls(
-            query, tuple(c.edit for c in first), tuple(candidates), "; ".join(reasons) or otherwise
+            query,
+            tuple(candidate.edit for candidate in matched),
+            tuple(candidates),
+            reason or otherwise,
         )
 
     @property
     def applied(self) -> tuple[EditVersion, ...]:
-        """The edits that change the answer: those that match, without shadow edits, which are only counted."""
+        """The matched edits that change the answer: shadow edits are only counted."""
         return tuple(edit for edit in self.matched if edit.record.status is Status.ACTIVE)
 
     @property
@@ -99,11 +111,11 @@ class Decision:
 
     @property
     def abridged(self) -> Decision:
-        """The decision with only the beginning and the end of a very long query, to be kept or asked about."""
-        text, half = self.query, _SHOWN // 2
-        return (
-            self if len(text) <= _SHOWN else replace(self, query=f"{text[:half]}\n{text[-half:]}")
-        )
+        """The decision with only the two ends of a very long query, to be kept or asked about."""
+        if len(self.query) <= _SHOWN:
+            return self
+        half = _SHOWN // 2
+        return replace(self, query=f"{self.query[:half]}\n{self.query[-half:]}")
 
     @property
     def uncertain(self) -> tuple[Candidate, ...]:
@@ -111,39 +123,54 @@ class Decision:
         return tuple(candidate for candidate in self.candidates if candidate.uncertain)
 
     def resolved(self, answers: Sequence[YesOrNo]) -> Decision:
-        """The decision once a language model has answered about each of `uncertain`: only those with a yes match."""
+        """The decision once a language model has answered about each of `uncertain`.
+
+        Of these, only those with a yes match, and no edit of a chain without the one that leads to it.
+        """
         answer_of = {c.edit.id: answer for c, answer in zip(self.uncertain, answers, strict=True)}
         candidates = [replace(c, answer=answer_of.get(c.edit.id)) for c in self.candidates]
-        certain = {edit.id for edit in self.matched} - answer_of.keys()
-        matching = [c for c in candidates if c.answer is YesOrNo.YES or c.edit.id in certain]
-        for candidate in [
-            c for c in matching if c.follows is not None
-        ]:  # those before it have had their turn
-            if candidate.follows not in {c.edit.id for c in matching}:
-                matching.remove(candidate)
-        return Decision.of(
-            self.query, candidates, matching, "in doubt, and the model does not say yes"
-        )
+
+        matching_ids = {edit.id for edit in self.matched} - answer_of.keys()
+        matching_ids |= {c.edit.id for c in candidates if c.answer is YesOrNo.YES}
+        for candidate in candidates:
+            if candidate.follows is not None and candidate.follows not in matching_ids:
+                matching_ids.discard(candidate.edit.id)
+
+        matching = [candidate for candidate in candidates if candidate.edit.id in matching_ids]
+        otherwise = "in doubt, and the model does not say yes"
+        return Decision.of(self.query, candidates, matching, otherwise)
 
 
 class Gate(Protocol):
     """Decides which edits a query concerns."""
 
     def decide(self, query: str, index: EditIndex) -> Decision:
-        """The edits that a query concerns, the same for the same index; shadow edits change no match of active ones."""
+        """The edits that a query concerns, the same for the same index.
+
+        Shadow edits change no match of active ones.
+        """
 
 
-def foremost(index: EditIndex, ids: Sequence[int]) -> list[int]:
-    """Of ranked edits the first and, where that is a shadow edit, the first active one, which it must not displace."""
-    active = (i for i in ids if index.edits[i].record.status is Status.ACTIVE)
-    return list(dict.fromkeys([*ids[:1], *islice(active, 1)]))
+def foremost(index: EditIndex, ranked_ids: Sequence[int]) -> list[int]:
+    """Of ranked edits the first and, where that is a shadow edit, the first active one.
+
+    A shadow edit must not displace an active one.
+    """
+    first_active = next(filter(index.is_active, ranked_ids), None)
+    first_ones = [*ranked_ids[:1], *([] if first_active is None else [first_active])]
+    return list(dict.fromkeys(first_ones))
 
 
 def leading(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The first `MOST_MATCHED` active candidates and the first as many in shadow, which must not displace these."""
-    first, seen = list[Candidate](), Counter[Status]()
+    """The first `MOST_MATCHED` active candidates and the first as many in shadow.
+
+    Shadow edits must not displace active ones.
+    """
+    leading_ones = []
+    seen: Counter[Status] = Counter()
     for candidate in candidates:
-        seen[candidate.edit.record.status] += 1
-        if seen[candidate.edit.record.status] <= MOST_MATCHED:
-            first.append(candidate)
-    return first
+        status = candidate.edit.record.status
+        seen[status] += 1
+        if seen[status] <= MOST_MATCHED:
+            leading_ones.append(candidate)
+    return leading_ones

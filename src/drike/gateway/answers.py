@@ -1,4 +1,4 @@
-"""What models say: the texts of answers in each form of an API, read while they pass or once they are whole."""
+"""What models say: the texts of answers in each form of an API, read while they pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _MOST_RAW = 1 << 20  # bytes of an answer in JSON, or of one event
 _BATCH = 8 << 10  # bytes of a stream that are read at once
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _BEGINNING = 64 << 10  # bytes in which an answer has its id
-# An answer that the upstream keeps, and the first id in it that is not its conversation's. Text has no such quotes.
+# An answer that the upstream keeps, and the first id in it that is not its conversation's. Text has
+# no such quotes.
 _KEPT_ANSWER = re.compile(rb'"object"\s*:\s*"response"')
 _USUAL_ID = re.compile(rb'"id"\s*:\s*"(resp[\w+/=-]{1,996})"')
 _ANY_ID = re.compile(
@@ -25,7 +26,10 @@ _DATA = "data:"  # the beginning of a line of an event that has a part of the an
 
 
 class PassingAnswer:
-    """An answer as it passes, `complete` once it has. slipped: ids of edits whose old object one before it stated."""
+    """An answer as it passes, `complete` once it has.
+
+    slipped: ids of edits whose old object one before it stated.
+    """
 
     def __init__(self, reply: Reply, slipped: Sequence[int] = ()) -> None:
         headers = Headers(raw=reply.headers)
@@ -67,7 +71,10 @@ class PassingAnswer:
         self._text = ""
 
     def text(self) -> str | None:
-        """What the model says; None where that was not read: for another form, a compressed or a cut answer, a call."""
+        """What the model says; None where that was not read.
+
+        This is so for another form, a compressed or a cut answer, and a call.
+        """
         if not (self._readable and self.complete):
             return None
         if self._streams:
@@ -92,7 +99,10 @@ class PassingAnswer:
 
 
 class ConversationId:
-    """Looks for the id under which the upstream keeps a conversation, as its answer passes, and hands it to `keep`."""
+    """Looks in a passing answer for the id under which the upstream keeps the conversation.
+
+    It is handed to `keep`.
+    """
 
     def __init__(self, keep: Callable[[str], None]) -> None:
         self._keep: Callable[[str], None] | None = keep  # None once it is found, or will not be

@@ -30,12 +30,18 @@ class Decoder(Protocol):
     """Undoes a Content-Encoding."""
 
     def decode(self, body: bytes) -> bytes:
-        """The body without its compression. Raises zlib.error if it is damaged, UnreadError if it grows too large."""
+        """The body without its compression.
+
+        Raises zlib.error if it is damaged, UnreadError if it grows too large.
+        """
 
 
 @dataclass(frozen=True)
 class GzipDecoder:
-    """gzip, of which a body may have several members, one after the other. budget: bytes that all may unpack to."""
+    """gzip, of which a body may have several members, one after the other.
+
+    budget: bytes that all may unpack to.
+    """
 
     budget: int = MAX_UNPACKED
 
@@ -81,7 +87,10 @@ _DECODERS: Mapping[str, Decoder] = {
 
 
 def decoded(body: bytes, content_encoding: str) -> bytes:
-    """A body without its compression. Raises UnreadError for one that is unknown, damaged, or grows too large."""
+    """A body without its compression.
+
+    Raises UnreadError for one that is unknown, damaged, or grows too large.
+    """
     name = content_encoding.strip().lower()
     if name in ("", "identity"):
         return body
@@ -115,7 +124,10 @@ class JsonObject:
 
 
 def parse(body: bytes) -> dict[str, Any] | None:
-    """The JSON object of a request; None for all else, which is not ours to read. ValueError if nested too deeply."""
+    """The JSON object of a request; None for all else, which is not ours to read.
+
+    Raises ValueError if it is nested too deeply.
+    """
     try:
         return read_object(body).values
     except UnreadError:
@@ -143,7 +155,10 @@ def read_object(body: bytes) -> JsonObject:
 
 
 def read_json(text: bytes | str) -> object:
-    """JSON without NaN and Infinity, in 4 times its bytes, 8 with rare characters. ValueError, RecursionError."""
+    """JSON without NaN and Infinity, in 4 times its bytes, 8 with rare characters.
+
+    Raises ValueError, RecursionError.
+    """
     return json.loads(text, parse_constant=_refuse)
 
 
@@ -163,7 +178,10 @@ def _in_utf8(body: bytes) -> bytes:
 
 
 def _has_too_many_values(text: bytes) -> bool:
-    """Whether JSON has more than `MAX_VALUES` values or texts; for text that is no JSON, up to where it is."""
+    """Whether JSON has more than `MAX_VALUES` values or texts.
+
+    Of text that is no JSON, the part counts that is.
+    """
     if sum(map(text.count, _SEPARATORS)) <= MAX_VALUES:  # nearly always
         return False
     without_escapes = text.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -174,7 +192,7 @@ def _has_too_many_values(text: bytes) -> bool:
 
 
 def _is_too_deep(value: object) -> bool:
-    """Whether containers are nested more than `MAX_DEPTH` levels deep, which is found level by level."""
+    """Whether containers are nested more than `MAX_DEPTH` levels deep."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         items_by_container = (

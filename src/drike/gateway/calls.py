@@ -1,4 +1,7 @@
-"""A call to what answers behind the gateway, and its reply, as they pass: byte for byte, and streams chunk by chunk."""
+"""A call to what answers behind the gateway, and its reply.
+
+Bodies pass byte for byte, and streams chunk by chunk.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ _MAX_ANSWER = 16 << 20  # bytes of one that is read as a whole
 
 @dataclass(frozen=True)
 class UpstreamCall:
-    """A request to pass on. path: below the address of the API, with its slash and its query, percent-encoded."""
+    """A request to pass on.
+
+    path: below the address of the API, with its slash and its query, percent-encoded.
+    """
 
     method: str
     path: str

@@ -1,7 +1,7 @@
-"""A request becomes an edited request: decide which edits it concerns, and put them into its text, within a deadline.
+"""Decides which edits a request concerns, and puts them into its text, within a deadline.
 
-Where the gate fails or is late, the request goes out unedited, unless it names the subject of an edit that is enforced;
-so does a request that cannot be read, unless any edit is enforced.
+Where the gate fails or is late, the request goes out unedited, unless it names the subject of an
+edit that is enforced; so does a request that cannot be read, unless any edit is enforced.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ _SHARE_OF_QUESTIONS = 0.9  # of the time that is left; the rest is for editing
 
 @dataclass(frozen=True)
 class _Task:
-    """A request to be edited. ask: the upstream, if uncertain. is_trial: no client waits, and nothing is remembered.
+    """A request to be edited.
+
+    ask: the upstream, if uncertain. is_trial: no client waits, and nothing is remembered.
 
     states_twice: the facts of a question are stated behind it, too.
     """
@@ -64,7 +66,7 @@ class _Task:
 
     @property
     def conditions(self) -> Mapping[str, str]:
-        """What conditions of edits are compared with (`audience.applies`): the model, and the headers."""
+        """What conditions of edits are compared with: the model, and the headers."""
         headers = {
             name.decode("latin-1").lower(): header_text(value) for name, value in self.call.headers
         }
@@ -80,7 +82,10 @@ class _Written:
 
 
 class RequestEditor:
-    """Edits requests. chat, completion: how edits are written into chats, and into prompts to complete."""
+    """Edits requests.
+
+    chat, completion: how edits are written into chats, and into prompts to complete.
+    """
 
     def __init__(
         self,
@@ -103,7 +108,10 @@ class RequestEditor:
         return feed.switch.mode_of(conversation, self.mode)
 
     def deadline(self, feed: EditFeed, turns: int = 1) -> float:
-        """Seconds for deciding on and editing a request; so many more for earlier turns, which may be new here, too."""
+        """Seconds for deciding on a request and editing it.
+
+        So many more are given for earlier turns, which may be new here, too.
+        """
         if self._options.deadline_ms:
             seconds = self._options.deadline_ms / 1000
         else:
@@ -113,7 +121,10 @@ class RequestEditor:
     async def edit(
         self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
     ) -> EditedRequest:
-        """The body of a call under the edits that it concerns. ask: the upstream, if uncertain. Raises RequestError."""
+        """The body of a call under the edits that it concerns.
+
+        ask: the upstream, if uncertain. Raises RequestError.
+        """
         edited = await self._edited_or_as_it_is(api, call, feed, request_id, ask=ask)
         if call.endpoint in COUNTS_TOKENS:  # no model answers
             return replace(edited, asked=(), keep=None)
@@ -122,7 +133,10 @@ class RequestEditor:
         return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
 
     def unread(self, call: UpstreamCall, feed: EditFeed, problem: UnreadError) -> EditedRequest:
-        """A call that cannot be read passes as it is. Raises RequestError where an edit is enforced."""
+        """A call that cannot be read passes as it is.
+
+        Raises RequestError where an edit is enforced.
+        """
         mode = self.mode_for(feed)
         if mode is Mode.OFF:
             return EditedRequest(call.body, "off", mode)
@@ -137,7 +151,10 @@ class RequestEditor:
     async def trial(
         self, chat: EditableRequest, feed: EditFeed, *, ask: bool = True
     ) -> tuple[Decision, bytes]:
-        """The decision on a chat that ends in a question, not recorded, and its body. Raises RequestError if late."""
+        """The decision on a chat that ends in a question, not recorded, and its body.
+
+        Raises RequestError if late.
+        """
         task = _Task(chat, TRIAL, feed, ask=ask and self.asks, is_trial=True)
         try:
             async with asyncio.timeout(_SECONDS_TO_TRY):
@@ -153,7 +170,10 @@ class RequestEditor:
     async def _edited_or_as_it_is(
         self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
     ) -> EditedRequest:
-        """The call edited or, where that fails, as it came. Raises RequestError, also where an edit is enforced."""
+        """The call edited or, where that fails, as it came.
+
+        Raises RequestError, also where an edit is enforced.
+        """
         mode = self.mode_for(feed)
         if mode is Mode.OFF:
             return EditedRequest(call.body, "off", mode)
@@ -175,7 +195,10 @@ class RequestEditor:
             return EditedRequest(call.body, "degraded", mode)
 
     async def _edited(self, task: _Task, request_id: str, mode: Mode) -> EditedRequest:
-        """Raises TimeoutError, and RequestError where the answer about an enforced edit is missing."""
+        """The request with its facts.
+
+        Raises TimeoutError, and RequestError where the answer about an enforced edit is missing.
+        """
         written = await self._written(task)
         followed = written.followed
         if followed.decision:
@@ -222,7 +245,10 @@ class RequestEditor:
         return body_with_facts_twice
 
     async def _written(self, task: _Task) -> _Written:
-        """What a request gets, written in a thread; the upstream is asked about what is uncertain. TimeoutError if late."""
+        """What a request gets, written in a thread; the upstream is asked about what is uncertain.
+
+        Raises TimeoutError if it is late.
+        """
         feed = task.feed
         began = time.perf_counter()
         turns = task.request.conversation.turns
@@ -251,7 +277,7 @@ class RequestEditor:
     def _write(
         self, task: _Task, answers: Answers, *, memory: Memory | None, until: float
     ) -> _Written:
-        """View the edits of this moment, follow the conversation under them, and splice the facts into its texts.
+        """Follow the conversation under the edits of this moment, and splice the facts into it.
 
         Raises UnansweredError where an answer of the upstream is missing, TimeoutError if late.
         """
@@ -279,7 +305,7 @@ class RequestEditor:
         return _Written(followed, body)
 
     async def _confirm(self, task: _Task, missing: UnansweredError, until: float) -> Answers:
-        """What the upstream says about the uncertain candidates of a decision, each asked about at once."""
+        """What the upstream says about the uncertain candidates of a decision, all at once."""
         seconds = until - time.perf_counter()
         asking = [
             ask_upstream(self._upstream, task.call, task.request, question, seconds)
@@ -290,13 +316,13 @@ class RequestEditor:
             self._metrics.questions.labels(verdict).inc()
         answers = dict(zip(missing.keys, verdicts, strict=True))
         if not task.is_trial:
-            task.feed.remember(answers)
+            task.feed.answered.remember(answers)
         return answers
 
     async def _may_be_enforced(
         self, request: EditableRequest | None, call: UpstreamCall, feed: EditFeed
     ) -> bool:
-        """Whether a request that was not decided on names the subject of an enforced edit, or that is not known."""
+        """Whether a request that was not decided on may name the subject of an enforced edit."""
         if request is None or not feed.enforces:
             return feed.enforces
         try:
@@ -310,7 +336,10 @@ class RequestEditor:
 
 
 async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest | None:
-    """The request in a call; a large body is read in a thread. Raises RequestError, UnreadError, TimeoutError."""
+    """The request in a call; a large body is read in a thread.
+
+    Raises RequestError, UnreadError, TimeoutError.
+    """
     encoding = ",".join(Headers(raw=call.headers).getlist("content-encoding"))
     try:
         if len(call.body) <= SMALL and not encoding:
@@ -324,7 +353,10 @@ async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest
 def _keeper(
     conversation: Conversation, feed: EditFeed, followed: Followed
 ) -> Callable[[str], None] | None:
-    """What keeps the edits of a conversation that the upstream keeps, under its id; None where there are none."""
+    """What keeps the edits of a conversation that the upstream keeps.
+
+    They are kept under its id; None where there are none.
+    """
     if conversation.api is not Api.RESPONSES:
         return None
     before = conversation.before

@@ -6,7 +6,10 @@ import json
 
 
 class RequestError(Exception):
-    """A request that is refused. code: for programs. scope: for x-drike-scope, where it was decided."""
+    """A request that is refused.
+
+    code: for programs. scope: for x-drike-scope, where it was decided.
+    """
 
     def __init__(self, status: int, code: str, sentence: str, scope: str | None = None) -> None:
         super().__init__(sentence)

@@ -35,9 +35,23 @@ _LOG = logging.getLogger(__name__)
 _MOST_RECORDED = 200  # decisions that are kept to be looked at
 _MOST_ANSWERS = 10_000  # of a model, that are remembered
 
-# A question to a model: the model's name, the query, and the id and version of the edit that it is about.
+# A question to a model: the model's name, the query, and the id and version of the edit that it is
+# about.
 AnswerKey = tuple[str, str, int, int]
 Answers = dict[AnswerKey, YesOrNo]
+
+
+class RememberedAnswers(Answers):
+    """The last answers of a model, but where it failed: then it may answer the next time."""
+
+    def remember(self, answers: Answers) -> None:
+        """Keep these, too."""
+        self.update(
+            (key, answer) for key, answer in answers.items() if answer is not YesOrNo.FAILED
+        )
+        while len(self) > _MOST_ANSWERS:
+            oldest = next(iter(self))
+            del self[oldest]
 
 
 class UnansweredError(Exception):
@@ -62,8 +76,8 @@ class RecordedDecision:
 class _State:
     """A gate and its edits, replaced as a whole.
 
-    number: the gate's; None if the store has another history by now. memory_of_asked: where a model is asked about
-    uncertain edits.
+    number: the gate's; None if the store has another history by now. memory_of_asked: where a model
+    is asked about uncertain edits.
     """
 
     number: int | None
@@ -75,12 +89,15 @@ class _State:
 
 
 class EditFeed:
-    """Edits in force, and decisions about them; threads may share it. Raises StoreError if the store is unreadable.
+    """Edits in force, and decisions about them; threads may share it.
 
-    gate: None for the store's own, whichever was calibrated last. encoder: opens that of a gate. prepare: called with
-    edits that are new in force, before they are. matched, missed: the last decisions. switch: the mode that someone has
-    switched to. answered: what models said about edits. earlier: what was decided on conversations that the upstream
-    keeps. deciding, aside: threads for decisions on requests and for all else, so that tenants do not wait for others.
+    Raises StoreError if the store is unreadable.
+
+    gate: None for the store's own, whichever was calibrated last. encoder: opens that of a gate.
+    prepare: called with edits that are new in force, before they are. matched, missed: the last
+    decisions. switch: the mode that someone has switched to. answered: what models said about
+    edits. earlier: what was decided on conversations that the upstream keeps. deciding, aside:
+    threads for decisions on requests and for all else, so that tenants do not wait for others.
     """
 
     def __init__(
@@ -100,7 +117,7 @@ class EditFeed:
         self.missed: deque[RecordedDecision] = deque(maxlen=_MOST_RECORDED)
         self.watch = Watch(clock, sampling)
         self.switch = Switch()
-        self.answered: Answers = {}
+        self.answered = RememberedAnswers()
         self.earlier = Earlier(clock)
         self.problem: str | None = None
         self.gate_problem: str | None = None
@@ -141,7 +158,10 @@ class EditFeed:
         return self._state.view.index
 
     def refresh(self) -> None:
-        """Read what has changed in the store. If that fails, `problem` says why, and the edits stay as they were."""
+        """Read what has changed in the store.
+
+        If that fails, `problem` says why, and the edits stay as they were.
+        """
         with self._refreshing:
             state = self._state
             try:
@@ -171,7 +191,10 @@ class EditFeed:
         _LOG.warning(text, self.store.name, latest.revision, self.snapshot.revision)
 
     def follow_gate(self) -> None:
-        """Decide by a newer gate of the store, once all edits are encoded for it; `gate_problem` says why it failed."""
+        """Decide by a newer gate of the store, once all edits are encoded for it.
+
+        If that fails, `gate_problem` says why.
+        """
         try:
             if self._follows_store:
                 self._follow_stored_gate(self._state.number)
@@ -186,7 +209,8 @@ class EditFeed:
             return
         number, gate = newer or (0, usual_gate())
         encoder = self._encoder(gate)
-        # Most is encoded while others may refresh the edits; under the lock only what has changed since.
+        # Most is encoded while others may refresh the edits; under the lock only what has changed
+        # since.
         before = self.index
         index = EditIndex.of(before.edits.values(), encoder, before)
         with self._refreshing:
@@ -197,7 +221,10 @@ class EditFeed:
             self._state = _State(number, gate, encoder, replace(view, index=latest_index))
 
     def trying(self, edits: Sequence[EditVersion]) -> EditFeed:
-        """A feed of this moment, never refreshed, that counts for itself: these edits replace what they contradict."""
+        """A feed of this moment in which these edits replace what they contradict.
+
+        It is never refreshed, and counts for itself.
+        """
         state = self._state
         index = state.view.index
         keys = frozenset[str]().union(*(conflict_keys(edit.record) for edit in edits))
@@ -214,7 +241,7 @@ class EditFeed:
         tried.missed = deque(maxlen=_MOST_RECORDED)
         tried.watch = Watch(self._clock)
         tried.switch = Switch()
-        tried.answered = {}
+        tried.answered = RememberedAnswers()
         tried._state = replace(state, view=view, memory=Memory(), memory_of_asked=Memory())
         return tried
 
@@ -228,10 +255,13 @@ class EditFeed:
         memory: Memory | None = None,
         values: Mapping[str, str] | None = None,
     ) -> Follower:
-        """What decides by the gate and edits of this moment. Raises TimeoutError; UnansweredError for a missing answer.
+        """What decides by the gate and edits of this moment.
 
-        values: model and headers of a request, for edits that only apply to some; None for all edits. answers: of a
-        model about uncertain edits; None where none is asked. until: by `time.perf_counter`. memory: not the feed's.
+        Raises TimeoutError; UnansweredError for a missing answer.
+
+        values: model and headers of a request, for edits that only apply to some; None for all
+        edits. answers: of a model about uncertain edits; None where none is asked. until: by
+        `time.perf_counter`. memory: not the feed's.
         """
         state = self._state
         index = state.view.index if values is None else state.view.index.applying(values)
@@ -260,15 +290,6 @@ class EditFeed:
             decisions = self.matched if decision.matched else self.missed
             decisions.append(recorded)
 
-    def remember(self, answers: Answers) -> None:
-        """Keep what a model said about edits, but that it failed."""
-        self.answered |= {
-            key: answer for key, answer in answers.items() if answer is not YesOrNo.FAILED
-        }
-        while len(self.answered) > _MOST_ANSWERS:
-            oldest = next(iter(self.answered))
-            del self.answered[oldest]
-
     @property
     def problems(self) -> list[str]:
         """What is wrong now with the store, the gate, or how fast it decides."""
@@ -276,7 +297,8 @@ class EditFeed:
         late = self.deciding.lateness()
         if late:
             problems.append(
-                f"decisions about edits are late ({late}): raise --deadline-ms, or look at what is asked"
+                f"decisions about edits are late ({late}): raise --deadline-ms, or look at "
+                "what is asked"
             )
         return list(dict.fromkeys(filter(None, problems)))
 
@@ -293,7 +315,7 @@ class EditFeed:
         return bool(self._enforced_in(self.index))
 
     def enforced(self, queries: Sequence[str], values: Mapping[str, str]) -> bool:
-        """Whether a query names the subject of an edit that must not be left out when the gate fails."""
+        """Whether a query names the subject of an edit that must not be left out."""
         index = self.index.applying(values)
         enforced = self._enforced_in(index)
         return any(not enforced.isdisjoint(index.named(query)) for query in queries)

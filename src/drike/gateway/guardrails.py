@@ -1,13 +1,17 @@
-"""Webhooks that other gateways call before a request reaches a model: guardrails, which here put edits in force.
+"""Guardrails: webhooks that other gateways call before a request reaches a model.
 
-LiteLLM posts {"texts": [...], "structured_messages": [...], "input_type": "request"} and reads {"action": "NONE"},
-{"action": "GUARDRAIL_INTERVENED", "texts": [...]} with as many texts, or {"action": "BLOCKED", "blocked_reason"}.
-agentgateway posts {"body": {"messages": [...]}} and reads {"action": {"reason"}}, {"action": {"body": {"messages":
-[...]}, "reason"}} or {"action": {"body": "...", "status_code", "reason"}}.
+Here they put edits in force.
 
-Answers of models pass unchanged, and so do texts without messages: LiteLLM sends prompts to complete in the same form
-as texts to embed, speak or draw. What is refused is refused with status 200, so that these guardrails fail closed: with
-another status, the webhook could be taken for one that is down.
+LiteLLM posts {"texts": [...], "structured_messages": [...], "input_type": "request"} and reads
+{"action": "NONE"}, {"action": "GUARDRAIL_INTERVENED", "texts": [...]} with as many texts, or
+{"action": "BLOCKED", "blocked_reason"}. agentgateway posts {"body": {"messages": [...]}} and reads
+{"action": {"reason"}}, {"action": {"body": {"messages": [...]}, "reason"}} or {"action": {"body":
+"...", "status_code", "reason"}}.
+
+Answers of models pass unchanged, and so do texts without messages: LiteLLM sends prompts to
+complete in the same form as texts to embed, speak or draw. What is refused is refused with status
+200, so that these guardrails fail closed: with another status, the webhook could be taken for one
+that is down.
 """
 
 from __future__ import annotations
@@ -29,7 +33,10 @@ Json = dict[str, object]
 
 
 class Hook(Protocol):
-    """A webhook's request, in the form of another gateway. messages: of the chat; no list where nothing is edited."""
+    """A webhook's request, in the form of another gateway.
+
+    messages: of the chat; no list where nothing is edited.
+    """
 
     @property
     def messages(self) -> Any:
@@ -106,7 +113,10 @@ class AgentgatewayHook:
 
 
 async def guardrail_answer(body: bytes, edit: Callable[[bytes], Awaitable[bytes]]) -> Json:
-    """The answer to another gateway's webhook, whose chat `edit` edits. Raises ValueError for another form."""
+    """The answer to another gateway's webhook, whose chat `edit` edits.
+
+    Raises ValueError for another form.
+    """
     if len(body) <= SMALL:
         values = parse(body)
     else:
@@ -140,7 +150,8 @@ def read_hook(values: Mapping[str, Any]) -> Hook:
 def texts_as_edited(texts: list[Any], messages: list[Any], edited: list[Any]) -> list[Any]:
     """The texts of messages as these were edited.
 
-    Each is sought among the texts from the end, as LiteLLM leaves some out, and the last turn matters most.
+    Each is sought among the texts from the end, as LiteLLM leaves some out, and the last turn
+    matters most.
     """
     new_texts = [defused(text) if isinstance(text, str) else text for text in texts]
     places_by_text: dict[str | None, list[int]] = defaultdict(list)

@@ -20,11 +20,12 @@ _MOST_NAMED = 10  # edits in a sentence
 
 @dataclass(frozen=True)
 class EditHealth:
-    """How an edit fared in one mode, under its latest version and those before it that say the same.
+    """How an edit fared in one mode, under its latest version and earlier ones that say the same.
 
-    by_day: how often what was counted, on each day with requests. numbers: on all of them. judged: answers. took: the
-    share of these that state the new object and not the old one. verdict: below or holds what is asked for, or open;
-    words: the same in words, with the reason. tokens_a_day: that it added, about.
+    by_day: how often what was counted, on each day with requests. numbers: on all of them. judged:
+    answers. took: the share of these that state the new object and not the old one. verdict: below
+    or holds what is asked for, or open; words: the same in words, with the reason. tokens_a_day:
+    that it added, about.
     """
 
     edit: EditVersion
@@ -65,7 +66,10 @@ def summary(edit: EditVersion) -> dict[str, object]:
 def health(
     edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mode = Mode.ON
 ) -> list[EditHealth]:
-    """How each active or shadow edit fared in a mode, those below `at_least` first, then by the interval's low end."""
+    """How each active or shadow edit fared in a mode.
+
+    Those below `at_least` come first, then they are ordered by the interval's low end.
+    """
     days = sorted({key.day for key in counts})
     numbers_by_edit: dict[EditVersion, dict[str, Counter[str]]] = {}
     for key, number in counts.items():
@@ -116,7 +120,10 @@ def _verdict(took: Estimate, judged: int, at_least: float) -> _Verdict:
 def shadow_report(
     edits: Snapshot, counts: Counts, price_in: float | None = None
 ) -> tuple[list[str], list[EditHealth]]:
-    """What came and what switching on would do, at a price of a million tokens; the shadow edits, most asked first."""
+    """What came and what switching on would do, in sentences; and the shadow edits.
+
+    The most asked come first. price_in: of a million tokens.
+    """
     requests = Counter[str]()
     doubted_by_edit = Counter[int]()
     for key, number in counts.items():
@@ -165,7 +172,8 @@ def _sentences_on_objects(lines: Sequence[EditHealth]) -> list[str]:
     new = _percent(sum(line.numbers[Stated.NEW] for line in lines) / judged)
     answers = counted(judged, "answer")
     return [
-        f"Without the edit the model states the old object in {old} of {answers}, and the new one in {new}."
+        f"Without the edit the model states the old object in {old} of {answers}, and the "
+        f"new one in {new}."
     ]
 
 

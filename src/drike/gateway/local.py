@@ -1,6 +1,9 @@
-"""A model of this process as an upstream, in OpenAI's form: one request at a time, greedily, without sampling.
+"""A model of this process as an upstream, in OpenAI's form.
 
-A model without a chat template, which only completes, completes the last message of a chat with one line.
+It answers one request at a time, greedily, without sampling.
+
+A model without a chat template, which only completes, completes the last message of a chat with one
+line.
 """
 
 from __future__ import annotations
@@ -35,7 +38,10 @@ WriteReply = Callable[[list[Message], int], Completion]
 
 @dataclass(frozen=True)
 class _LocalRequest:
-    """A request with messages of a chat, or else with a prompt. usage: whether a stream ends with it."""
+    """A request with messages of a chat, or else with a prompt.
+
+    usage: whether a stream ends with it.
+    """
 
     messages: list[Message]
     prompt: str
@@ -46,7 +52,10 @@ class _LocalRequest:
 
 
 class LocalUpstream(Upstream):
-    """A model as an upstream. reply: answers messages with role and content; None where it only completes texts."""
+    """A model as an upstream.
+
+    reply: answers messages with role and content; None where it only completes texts.
+    """
 
     def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
         self.name = model.info.name
@@ -64,7 +73,10 @@ class LocalUpstream(Upstream):
 
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
-        """Answer a call; a stream has an event for each word, and comes once the answer is written."""
+        """Answer a call.
+
+        A stream has an event for each word, and comes once the answer is written.
+        """
         yield await self._replied(call)
 
     async def _replied(self, call: UpstreamCall) -> Reply:

@@ -25,11 +25,11 @@ def single_question(text: str) -> Conversation | None:
 
 
 def logged(line: bytes) -> Conversation | None:
-    """The conversation of a request in a log; None if no user asks at its end, or what is asked is blank.
+    """The conversation of a request in a log; None if no user asks anything at its end.
 
-    A line is a request or a question as JSON: an object with `messages`, `prompt`, `input`, `query` or `question`, or
-    with such an object as its `body` or `request`, which may be JSON in a string; or a string. Raises ValueError for
-    another line, with the reason as a noun.
+    A line is a request or a question as JSON: an object with `messages`, `prompt`, `input`, `query`
+    or `question`, or with such an object as its `body` or `request`, which may be JSON in a string;
+    or a string. Raises ValueError for another line, with the reason as a noun.
     """
     values = _logged_values(line)
     if isinstance(values, str):
@@ -68,7 +68,10 @@ def _logged_values(line: bytes) -> object:
 
 
 def _conversation_in(values: Mapping[str, object]) -> Conversation | None:
-    """The conversation of a request that ends with a user's question; None for all else. Raises ValueError."""
+    """The conversation of a request that ends with a user's question; None for all else.
+
+    Raises ValueError.
+    """
     if "messages" in values:
         api = Api.MESSAGES if "system" in values else Api.CHAT
     elif "input" in values:
@@ -92,7 +95,10 @@ def _json_or_none(text: bytes | str) -> object:
 
 
 def read_questions(path: Path) -> list[Conversation]:
-    """The different conversations of a file: .jsonl as `logged` reads it, or a question a line. Raises DataError."""
+    """The different conversations of a file: .jsonl as `logged` reads it, or a question a line.
+
+    Raises DataError.
+    """
     try:
         if path.suffix.casefold() == ".jsonl":
             conversations = _logged_in(path)
@@ -109,7 +115,10 @@ def read_questions(path: Path) -> list[Conversation]:
 
 
 def _logged_in(path: Path) -> list[Conversation | None]:
-    """The conversation of each line. Raises OSError, and DataError with the number of a line that is none."""
+    """The conversation of each line.
+
+    Raises OSError, and DataError with the number of a line that is none.
+    """
     conversations = []
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         if not line.strip():

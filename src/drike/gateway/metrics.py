@@ -6,7 +6,10 @@ _OVERHEAD_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)  #
 
 
 class Metrics:
-    """The counters of a gateway. No label holds a tenant, an edit or anything of a request's content."""
+    """The counters of a gateway.
+
+    No label holds a tenant, an edit or anything of a request's content.
+    """
 
     def __init__(self) -> None:
         registry = CollectorRegistry()
@@ -47,7 +50,8 @@ class Metrics:
         )
         self.answers = Counter(
             "drike_answers",
-            "Edits that requests concern, by what the answer states of each, and whether they were on",
+            "Edits that requests concern, by what the answer states of each, and whether "
+            "they were on",
             ["stated", "mode"],
             registry=registry,
         )

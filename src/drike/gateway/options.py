@@ -1,6 +1,7 @@
 """The options of `drike serve`, and how people switch its mode while gateways run.
 
-The switches of a tenant are kept in its store, with who made them and why; all gateways over it follow the last one.
+The switches of a tenant are kept in its store, with who made them and why; all gateways over it
+follow the last one.
 """
 
 import hashlib
@@ -29,14 +30,15 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """The options of a gateway, each named as its flag (docs/reference/gateway.md); None is the default.
+    """The options of a gateway, each named as its flag; None is the default.
 
-    upstream, model: one of the two, or neither for the embedded model. demonstrations: None is none before an upstream,
-    all over a local model. gate: a name or a file; None is the store's own if it has one, else "calibrated", or "named"
-    where no encoder is installed. mode: a `Mode`; None is "on" over a local model, else "shadow". deadline_ms: to
-    decide on and edit a request; None is 50, 250 where the gate asks an encoder, 2000 where the upstream is asked, 5000
-    over a local model. retry_slips: ask again where an answer states an old object. keep_samples: of each edit and
-    outcome. timeout: in seconds.
+    upstream, model: one of the two, or neither for the embedded model. demonstrations: None is none
+    before an upstream, all over a local model. gate: a name or a file; None is the store's own if
+    it has one, else "calibrated", or "named" where no encoder is installed. mode: a `Mode`; None is
+    "on" over a local model, else "shadow". deadline_ms: to decide on and edit a request; None is
+    50, 250 where the gate asks an encoder, 2000 where the upstream is asked, 5000 over a local
+    model. retry_slips: ask again where an answer states an old object. keep_samples: of each edit
+    and outcome. timeout: in seconds.
     """
 
     upstream: str | None = None
@@ -72,7 +74,8 @@ class GatewayOptions:
 class Switch:
     """A mode for all requests from a time on; None is that with which each gateway was started.
 
-    share: of conversations for which edits are on, in mode on; others are in shadow. author, reason: who switched, why.
+    share: of conversations for which edits are on, in mode on; others are in shadow. author,
+    reason: who switched, why.
     """
 
     mode: Mode | None = None
@@ -82,7 +85,10 @@ class Switch:
     at: str = ""
 
     def mode_of(self, conversation: Conversation | None, otherwise: Mode) -> Mode:
-        """The mode for a conversation, by its id or first question; None for a request that is not read."""
+        """The mode for a conversation, by its id or first question.
+
+        None: for a request that is not read.
+        """
         mode = self.mode or otherwise
         if mode is not Mode.ON or self.share >= 1 or conversation is None:
             return mode
@@ -90,7 +96,7 @@ class Switch:
 
 
 def _place_of(conversation: Conversation) -> float:
-    """Where a conversation is from 0 to 1: by a hash of what all its requests have in common, so that it stays there."""
+    """A conversation's place from 0 to 1, by a hash of what all its requests have in common."""
     if conversation.stays:
         name = conversation.before or ""
     else:

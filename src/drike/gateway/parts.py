@@ -11,7 +11,10 @@ from drike.gates.decision import Gate
 
 @dataclass(frozen=True)
 class OpenedEditor:
-    """What writes prompts and chooses demonstrations, and the gate that its query policy was trained with, if any."""
+    """What writes prompts and chooses demonstrations.
+
+    gate: of its query policy, if it was trained with one.
+    """
 
     prompts: PromptEditor
     gate: Gate | None = None
@@ -21,8 +24,9 @@ class OpenedEditor:
 class GatewayParts:
     """How to open these parts, once the store and the keys are known to be in order.
 
-    open_editor: of the folder of a training run (None: without one), with at most so many demonstrations (None: all);
-    raises DrikeError. placements: of facts, by name, for a model that chats, or (False) that only completes.
+    open_editor: of the folder of a training run (None: without one), with at most so many
+    demonstrations (None: all); raises DrikeError. placements: of facts, by name, for a model that
+    chats, or (False) that only completes.
     """
 
     open_editor: Callable[[str | None, int | None], OpenedEditor]

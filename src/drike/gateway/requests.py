@@ -32,7 +32,10 @@ APIS: Mapping[str, Api] = {
 
 @dataclass(frozen=True)
 class EditableRequest:
-    """A request with texts. body: as it was sent. json: it in UTF-8, without compression. values: of this."""
+    """A request with texts.
+
+    body: as it was sent. json: it in UTF-8, without compression. values: of this.
+    """
 
     body: bytes
     json: bytes
@@ -40,12 +43,18 @@ class EditableRequest:
     conversation: Conversation
 
     def with_texts(self, texts: Mapping[JsonPath, str]) -> bytes:
-        """The JSON with other texts at some paths; all other bytes stay, also of a text that only gets more."""
+        """The JSON with other texts at some paths.
+
+        All other bytes stay, also of a text that only gets more.
+        """
         return spliced(self.json, self.values, texts)
 
 
 def read_request(api: Api, body: bytes, content_encoding: str = "") -> EditableRequest | None:
-    """The request in a body; None without a text of a user or a tool. Raises UnreadError, ValueError (too much)."""
+    """The request in a body; None without a text of a user or a tool.
+
+    Raises UnreadError, ValueError (too much).
+    """
     read_body = read_object(decoded(body, content_encoding))
     conversation = read(api, read_body.values)
     speakers = {turn.speaker for turn in conversation.turns}

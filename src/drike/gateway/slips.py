@@ -1,4 +1,7 @@
-"""Answers that slip, as they state an edit's old object: another is asked for, with the facts stated twice."""
+"""Answers that slip, as they state an edit's old object.
+
+Another is asked for, with the facts stated twice.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ class CheckedReply:
 async def checked_reply(
     upstream: Upstream, call: UpstreamCall, edited: EditedRequest, reply: Reply
 ) -> CheckedReply:
-    """The reply or, if it slips and may be asked for again, a second one that succeeds. Raises UpstreamError."""
+    """The reply or, if it slips and may be asked for again, a second one that succeeds.
+
+    Raises UpstreamError.
+    """
     if edited.again is None:
         return CheckedReply(reply)
 

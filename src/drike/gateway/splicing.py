@@ -1,4 +1,7 @@
-"""Other texts in JSON that is never written again: bytes of single texts are replaced, and all others stay."""
+"""Puts other texts into JSON that is never written again.
+
+Bytes of single texts are replaced, and all others stay.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def spliced(text: bytes, values: Mapping[str, Any], new_texts: Mapping[JsonPath,
 
 
 def text_spans(text: bytes, paths: Iterable[JsonPath]) -> dict[JsonPath, Span]:
-    """Where the texts at these paths stand in JSON in UTF-8, with their quotes; of repeated keys the last counts."""
+    """Where the texts at these paths stand in JSON in UTF-8, with their quotes.
+
+    Of repeated keys the last counts.
+    """
     wanted: dict[Any, Any] = {}  # a tree of keys, of which each leaf is {}
     for path in paths:
         level = wanted
@@ -65,7 +71,10 @@ def _find(
     path: JsonPath,
     spans: dict[JsonPath, Span],
 ) -> int:
-    """Where the value at `start` ends; the spans in it of the paths in `wanted`, a tree of keys, are added."""
+    """Where the value at `start` ends.
+
+    The spans in it of the paths in `wanted`, a tree of keys, are added.
+    """
     opening = text[start]
     if not wanted or opening not in "[{":
         end = _end_of_value(text, start)

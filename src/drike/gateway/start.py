@@ -67,15 +67,18 @@ _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin reques
 _WITHOUT_ASKING = "give --gate calibrated, or leave --ask out"
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
-# Milliseconds to decide on a request, where --deadline-ms is not given. Before an upstream that is not asked about
-# edits, None: by what the gate needs.
+# Milliseconds to decide on a request, where --deadline-ms is not given. Before an upstream that is
+# not asked about edits, None: by what the gate needs.
 _DEADLINE_OF_LOCAL_MODEL = 5000.0
 _DEADLINE_WITH_QUESTIONS = 2000.0
 
 
 @dataclass(frozen=True)
 class Started:
-    """A gateway whose sockets listen. example: a question for it to answer. notes: sentences for its operator."""
+    """A gateway whose sockets listen.
+
+    example: a question for it to answer. notes: sentences for its operator.
+    """
 
     upstream: Upstream
     editor: RequestEditor
@@ -91,7 +94,8 @@ class Started:
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP."""
-        # Or each full collection of garbage would look at all edits again, in which time nobody is served.
+        # Or each full collection of garbage would look at all edits again, in which time nobody is
+        # served.
         gc.freeze()
         say_serving()
         with ExitStack() as ending:
@@ -104,7 +108,10 @@ class Started:
 
 @dataclass(frozen=True)
 class Deployed:
-    """What a request meets: what answers it, what edits it, and the edits. chats: whether the model reads all turns."""
+    """What a request meets: what answers it, what edits it, and the edits.
+
+    chats: whether the model reads all turns.
+    """
 
     upstream: Upstream
     editor: RequestEditor
@@ -122,7 +129,10 @@ class _Placements:
 
 @dataclass(frozen=True)
 class _OpenedUpstream:
-    """What answers, how edits change its chats unless the store says otherwise, and notes for the operator."""
+    """What answers, and notes for the operator.
+
+    chat: how edits change its chats, unless the store says otherwise.
+    """
 
     upstream: Upstream
     chat: Placement
@@ -195,7 +205,10 @@ def deployed(
     *,
     around: Callable[[Upstream], Upstream] = lambda upstream: upstream,
 ) -> Deployed:
-    """The path of a gateway of these options, without the gateway. around: is put around the upstream. DrikeError."""
+    """The path of a gateway of these options, without the gateway.
+
+    around: is put around the upstream. DrikeError.
+    """
     _check(options)
     opened_editor = parts.open_editor(options.run, options.demonstrations)
     opened = _upstream(options, opened_editor, keyless=True)
@@ -223,7 +236,7 @@ def deployed(
 def gate_for(
     options: GatewayOptions, store: EditStore, policy_gate: Gate | None = None
 ) -> Gate | None:
-    """The gate of the options or, where the store has none of its own, of the run's policy; None for the store's."""
+    """The gate of the options, or the policy's where the store has none; None for the store's."""
     if options.gate is not None or options.gate_threshold is not None:
         return open_gate(store, options.gate, options.gate_threshold)
     return policy_gate if stored_gate(store) is None else None
@@ -237,7 +250,8 @@ def _check(options: GatewayOptions) -> None:
         raise UsageError(f"port {options.port} is given twice: give --admin-port another one")
     if options.run and options.demonstrations is not None:
         raise UsageError(
-            "a training run says how many demonstrations are shown: leave out --run or --demonstrations"
+            "a training run says how many demonstrations are shown: leave out --run or "
+            "--demonstrations"
         )
 
     if options.upstream:
@@ -247,7 +261,10 @@ def _check(options: GatewayOptions) -> None:
 
 
 def _store(options: GatewayOptions) -> tuple[str, list[str]]:
-    """The address of the store, and notes; where there is none yet and the embedded model answers, of an example."""
+    """The address of the store, and notes.
+
+    Where there is none yet and the embedded model answers, one with an example is made.
+    """
     if options.store is None and not options.upstream and not Path(STORE).exists():
         path = Path(tempfile.mkdtemp(prefix="drike-")) / STORE
         with closing(open_store(path)) as store:
@@ -286,7 +303,10 @@ def _checked_store(
 
 
 def _opened_keys(options: GatewayOptions, store: str) -> Keys | None:
-    """The keys; None if there are none. Raises UsageError where they are needed: without, only this machine may ask."""
+    """The keys; None if there are none.
+
+    Raises UsageError where they are needed: without, only this machine may ask.
+    """
     keys = open_keys(store, Path(options.keys) if options.keys else None)
     if keys is not None:
         return keys
@@ -298,7 +318,8 @@ def _opened_keys(options: GatewayOptions, store: str) -> Keys | None:
     for host in (options.host, options.admin_host):
         if not is_loopback(host):
             raise UsageError(
-                f"anyone could use {host} without a key: make one (drike keys add), or leave the host out"
+                f"anyone could use {host} without a key: make one (drike keys add), or leave "
+                "the host out"
             )
     return None
 
@@ -306,7 +327,10 @@ def _opened_keys(options: GatewayOptions, store: str) -> Keys | None:
 def _upstream(
     options: GatewayOptions, opened_editor: OpenedEditor, *, keyless: bool
 ) -> _OpenedUpstream:
-    """What answers: the upstream of the options, or a model of this process. keyless: clients need no key here."""
+    """What answers: the upstream of the options, or a model of this process.
+
+    keyless: clients need no key here.
+    """
     if options.upstream:
         shows_demonstrations = options.run is not None or bool(options.demonstrations)
         chat = AsBlock(opened_editor.prompts if shows_demonstrations else None)
@@ -350,7 +374,10 @@ def _chosen(
     placements: Callable[[bool], Mapping[str, Placement]],
     notes: list[str],
 ) -> _Placements:
-    """The store's choice for this model, unless options say otherwise; notes: gets a sentence about it."""
+    """The store's choice for this model, unless options say otherwise.
+
+    notes: gets a sentence about it.
+    """
     if choice is None or options.run or options.demonstrations is not None:
         return usual
 
@@ -359,7 +386,8 @@ def _chosen(
     about = f"{choice.placement} for {choice.model}, by drike edits tune on {choice.chosen_at[:10]}"
     if answering.rstrip("/") != chosen_for.rstrip("/"):
         notes.append(
-            f"the store's placement of facts is not used, as it was chosen for another model: {about}"
+            "the store's placement of facts is not used, as it was chosen for another "
+            f"model: {about}"
         )
         return usual
 
@@ -373,7 +401,10 @@ def _chosen(
 
 
 def _tenants(options: GatewayOptions, keys: Keys | None, opened_editor: OpenedEditor) -> Tenants:
-    """The tenants, whose stores are opened as they first ask; that of the default tenant at once. Raises DrikeError."""
+    """The tenants, whose stores are opened as they first ask; that of the default tenant at once.
+
+    Raises DrikeError.
+    """
 
     def loaded_encoder(gate: Gate) -> TextEncoder | None:
         """The encoder of a gate with its weights in memory."""
@@ -423,7 +454,8 @@ def _notes_on(feed: EditFeed) -> list[str]:
     switch = feed.switch
     if switch.mode:
         notes.append(
-            f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not that of --mode"
+            f"the mode is {switch.mode}, as {switch.author} switched it ({switch.at}), not "
+            "that of --mode"
         )
     connections = max_connections()
     if connections < Limits().at_once:
@@ -445,7 +477,7 @@ def _origin(host: str, port: int) -> str:
 
 
 def _warm_up(gate: Gate, encoder: TextEncoder | None) -> None:
-    """Decide on a conversation, so that no client waits beyond the deadline for what is made at first use."""
+    """Decide on a conversation, so that no client waits for what is made at first use."""
     compared = replace(EXAMPLE.edit, query=f"The host of {EXAMPLE.subject} is")
     index = EditIndex.of(as_stored([EXAMPLE.edit, compared]), encoder)
 

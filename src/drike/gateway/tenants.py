@@ -1,4 +1,7 @@
-"""The tenants of a gateway: whose edits a key sees, each with a store of its own that is followed as it changes."""
+"""The tenants of a gateway: whose edits a key sees.
+
+Each has a store of its own, which is followed as it changes.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ _FileStatus = tuple[int, int, int]  # what changes when a file does: its time, i
 
 
 class Tenants:
-    """Tenants by name, whose edits `open_feed` opens when each first asks. keys: None for the default one only."""
+    """Tenants by name, whose edits `open_feed` opens when each first asks.
+
+    keys: None for the default one only.
+    """
 
     def __init__(self, open_feed: Callable[[str], EditFeed], keys: Keys | None = None) -> None:
         self.problem: str | None = None  # with the keys
@@ -51,7 +57,10 @@ class Tenants:
         self.feeds = {TENANT: open_feed(TENANT)}
 
     async def feed(self, tenant: str) -> EditFeed:
-        """The edits of a tenant; other tenants do not wait while they are indexed. Raises StoreError."""
+        """The edits of a tenant; other tenants do not wait while they are indexed.
+
+        Raises StoreError.
+        """
         if tenant not in self.feeds:
             async with self._opening[tenant]:
                 if tenant not in self.feeds:
@@ -59,7 +68,10 @@ class Tenants:
         return self.feeds[tenant]
 
     async def follow(self) -> None:
-        """Keep edits, gates and keys up to date until cancelled: a thread for all files, one for each database."""
+        """Keep edits, gates and keys up to date until cancelled.
+
+        One thread looks at all files, and one for each database waits for changes.
+        """
         for thread in self._threads:
             thread.start()
         try:
@@ -98,7 +110,7 @@ class Tenants:
             feed.refresh()
 
     def _follow_files(self) -> None:
-        """Refresh feeds whose files have changed, and from time to time all of them, a share at each look."""
+        """Refresh feeds whose files have changed, and from time to time all of them."""
         status_by_name: dict[str, _FileStatus] = {}
         refreshing: dict[str, Future[None]] = {}  # by tenant
         shares = round(_EDITS_INTERVAL / _FILES_INTERVAL)
@@ -119,7 +131,10 @@ class Tenants:
                         refreshing[tenant] = threads.submit(feed.refresh)
 
     def _follow_gates(self) -> None:
-        """For all tenants, apart from their edits: encoding all of these for a new gate takes time."""
+        """Follow the gates of all tenants.
+
+        This is done apart from their edits, as encoding all of these for a new gate takes time.
+        """
         status_by_name: dict[str, _FileStatus] = {}
         while not self._stopped.wait(_GATES_INTERVAL):
             for feed in tuple(self.feeds.values()):
@@ -148,7 +163,10 @@ class Tenants:
         return problems
 
     def problems_shown_to(self, principal: Principal) -> list[str]:
-        """What is wrong with a tenant's edits; for an administrator also with other tenants', and with the keys."""
+        """What is wrong with a tenant's edits.
+
+        An administrator is also told of other tenants', and of the keys.
+        """
         problems = self.feeds[principal.tenant].problems
         if not principal.role.includes(KeyRole.ADMIN):
             return problems
@@ -174,7 +192,10 @@ class Tenants:
 
 
 def _may_have_changed(name: str, status_by_name: dict[str, _FileStatus]) -> bool:
-    """Whether the file of a store may have changed since the last look; a store that is no file always may."""
+    """Whether the file of a store may have changed since the last look.
+
+    A store that is no file always may.
+    """
     try:
         status = os.stat(name)  # noqa: PTH116 - ten times as quick as a Path, and for each tenant twenty times a second
     except OSError:

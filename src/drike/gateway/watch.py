@@ -1,7 +1,7 @@
 """What is counted of requests and answers, gathered here and kept in the store.
 
-A request only leaves a note. A thread judges the answer, forgets its text unless it is to be a sample, and adds the
-numbers to the store from time to time; a kill loses those since then.
+A request only leaves a note. A thread judges the answer, forgets its text unless it is to be a
+sample, and adds the numbers to the store from time to time; a kill loses those since then.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _AT_A_TIME = 0.0005  # seconds of judging before the event loop may go on
 _HIDDEN = {
     "address": r"\b(?i:https?)://\S+",
     "e-mail": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
-    "IP": r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?=[\da-fA-F:]*::|(?:\w+:){4})[\da-fA-F:]{3,39}\b",
+    "IP": (
+        r"\b\d{1,3}(?:\.\d{1,3}){3}\b"
+        r"|(?<![\w:])(?=[\da-fA-F:]*::|(?:\w+:){4})[\da-fA-F:]{3,39}\b"
+    ),
     "key": r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}|\b(?:sk|pk|ghp|xox[a-z])[-_][\w-]{16,}",
     "number": r"\+?\b\d(?:[\s().\-/]{0,2}\d){6,}\b",  # of a phone, a card, an account
 }
@@ -52,7 +55,10 @@ _AROUND_CUT = (LONGEST - 300, LONGEST + 300)
 
 @dataclass(frozen=True)
 class Sampling:
-    """Answers to keep: the newest `most` of an edit's version, mode and outcome. redact: hide what may be private."""
+    """Answers to keep: the newest `most` of an edit's version, mode and outcome.
+
+    redact: hide what may be private.
+    """
 
     most: int = 0
     redact: bool = True
@@ -80,7 +86,10 @@ NO_SAMPLES = Sampling()
 
 
 def redacted(text: str) -> str:
-    """A text, at most what is kept of it, with [e-mail] for an e-mail address, and likewise for all `_HIDDEN`."""
+    """A text without what is private: it has [e-mail] for an e-mail address, and so on.
+
+    It is cut to what is kept of a text. What is hidden is listed in `_HIDDEN`.
+    """
     end = LONGEST
     for found in _PRIVATE.finditer(text, *_AROUND_CUT):
         if found.start() < LONGEST < found.end():

@@ -1,4 +1,4 @@
-"""Asks the upstream, yes or no, whether a question concerns an edit about which the gate is uncertain."""
+"""Asks the upstream, yes or no, whether a question concerns an uncertain edit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _TAKEN_OVER = ("model", "reasoning_effort", "chat_template_kwargs")
 # Headers of the user's request that a question does without.
 _LEFT_OUT = ("accept", "accept-encoding", "content-encoding", "idempotency-key")
 
-# Limits on an answer. The kind that the user's request itself has comes first; status 400 leads to the other one.
+# Limits on an answer. The kind that the user's request itself has comes first; status 400 leads to
+# the other one.
 _Limit = Mapping[str, object]
 _BRIEF: _Limit = {"max_tokens": 16, "temperature": 0}
 _THINKING: _Limit = {**for_newer_models(_BRIEF), NEWER_LIMIT: 512}  # includes what the model thinks
@@ -36,7 +37,10 @@ _THINKING_OF_MESSAGES: _Limit = {"max_tokens": 512}
 async def ask_upstream(
     upstream: Upstream, call: UpstreamCall, request: EditableRequest, question: str, seconds: float
 ) -> YesOrNo:
-    """What the upstream says to a question within so many seconds; it never raises. call, request: of the user."""
+    """What the upstream says to a question within so many seconds; it never raises.
+
+    call, request: of the user.
+    """
     taken_over = {name: request.values[name] for name in _TAKEN_OVER if name in request.values}
     values = {**taken_over, **_text(request.conversation.api, question)}
     path = _path(request.conversation.api, call)
@@ -66,7 +70,10 @@ def _text(api: Api, question: str) -> Mapping[str, object]:
 
 
 def _path(api: Api, call: UpstreamCall) -> str:
-    """Where the question is sent; where the user's request only has its tokens counted, not there."""
+    """Where the question is sent.
+
+    This is not where tokens are only counted, though the user's request may be.
+    """
     if api in (Api.RESPONSES, Api.MESSAGES):
         return "/" + call.endpoint.split("/")[1]
     return call.path

@@ -163,8 +163,8 @@ class BayesianReader:
         for relation, subject, answer in facts:
             asked = _Asked(relation, subject)
             self._object_by_asked[asked] = answer
-            for template in templates[relation]:
-                self._asked_by_query[template.format(subject)] = asked
+            queries = [template.format(subject) for template in templates[relation]]
+            self._asked_by_query |= dict.fromkeys(queries, asked)
         # Relations and objects are numbered for the observer, which compares arrays.
         words = {*self._firmness_by_relation, *(answer for _, _, answer in facts)}
         self._number_by_word = {word: i for i, word in enumerate(sorted(words))}

@@ -8,7 +8,7 @@ from itertools import groupby, takewhile
 
 from drike.edits.record import EditRecord, EditVersion, Move, Status, effect
 
-# What a gateway or an import adds to names of authors, which a name that someone claims may imitate.
+# What a gateway or an import adds to names of authors, and a name that is claimed may imitate.
 _MARK = re.compile(r"[(\"]|^\W*key\b|\badmin port\b|\bimported by\b", re.IGNORECASE)
 # Who really made a change, behind the name that they claim.
 _BY_KEY = re.compile(r"\((key [0-9a-f]{8}|admin port, [^()]*)\)$")

@@ -1,6 +1,7 @@
 """The columns of files of edits: what they are called, and which of them mean the same.
 
-`drike edits import` reads such files, and so does a benchmark of own facts (`research/datasets/own.py`).
+`drike edits import` reads such files, and so does a benchmark of own facts
+(`research/datasets/own.py`).
 """
 
 import re
@@ -13,8 +14,9 @@ from drike.support.rows import Row, shown
 
 # What only a store uses; a benchmark does not read these.
 STORED = (
-    "aliases", "negatives", "object_aliases", "status", "valid_from", "valid_to", "priority", "enforce", "only",
-    "approved_as", "owner", "review_by", "review_days", "metadata", "source", "author", "reason", "move",
+    "aliases", "negatives", "object_aliases", "status", "valid_from", "valid_to", "priority",
+    "enforce", "only", "approved_as", "owner", "review_by", "review_days", "metadata", "source",
+    "author", "reason", "move",
 )  # fmt: skip
 NEEDED = ("prompt", "target_new")
 COLUMNS = (
@@ -42,8 +44,8 @@ _PATTERNS = {
 def columns_by_name(row: Row) -> Mapping[str, list[str]]:
     """The row's columns by their names, whatever their spelling.
 
-    Raises DataError for an unknown column, for two that mean the same, and for a neighbour's answer without its
-    prompt.
+    Raises DataError for an unknown column, for two that mean the same, and for a neighbour's answer
+    without its prompt.
     """
     columns: dict[str, list[str]] = {}
     for column in row.values:

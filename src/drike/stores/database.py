@@ -16,8 +16,8 @@ class Database(Protocol):
     Statements have %s for values and the prefix `drike_` before tables. name: where it is, for
     messages, without a password. generation: grows when another database takes the place of the
     one that was open, such as a file that was restored from a copy. sum_of_marks_query: a
-    statement by which the database sums what `claims.mark_of` gives, if it can. Every method raises StoreError,
-    in one sentence with the remedy, if the database cannot be used.
+    statement by which the database sums what `claims.mark_of` gives, if it can. Every method
+    raises StoreError, in one sentence with the remedy, if the database cannot be used.
     """
 
     name: str

@@ -1,4 +1,7 @@
-"""Reports of wrong answers, kept beside the edits until a person closes them, or makes an edit of them."""
+"""Reports of wrong answers, kept beside the edits until a person closes them.
+
+A report may become an edit; closing it then names that.
+"""
 
 import json
 import unicodedata

@@ -12,10 +12,11 @@ TENANT = "default"
 def open_store(
     address: str | Path, *, tenant: str = TENANT, create: bool = True, wait: float = 10.0
 ) -> EditStore:
-    """A store in the SQLite file at a path, or in a PostgreSQL database at postgresql://USER@HOST/DATABASE.
+    """A store in the SQLite file at a path, or in a PostgreSQL database.
 
-    tenant: another one than the default has a file beside that one, or a schema drike-TENANT in the database. create:
-    make the store if it is missing. wait: seconds for others that hold it. Raises StoreError.
+    address: a path, or postgresql://USER@HOST/DATABASE. tenant: another one than the default has a
+    file beside that one, or a schema drike-TENANT in the database. create: make the store if it is
+    missing. wait: seconds for others that hold it. Raises StoreError.
     """
     if not str(address).startswith(POSTGRES):
         from drike.stores.sqlite import SqliteStore

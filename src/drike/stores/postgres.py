@@ -1,4 +1,7 @@
-"""A store of edits in a PostgreSQL database (13 or newer), for several gateways; needs psycopg (extra `postgres`)."""
+"""A store of edits in a PostgreSQL database (13 or newer), which several gateways may share.
+
+It needs psycopg (extra `postgres`).
+"""
 
 import hashlib
 import re

@@ -42,7 +42,7 @@ class Snapshot:
         )
 
     def next_change(self, at: datetime) -> str | None:
-        """When edits next begin or cease to hold after a time; None if the same ones hold forever."""
+        """When edits next begin or cease to hold after a time; None if they never do."""
         now = stamp(at)
         times: list[str | None] = []
         for edit in self.edits.values():

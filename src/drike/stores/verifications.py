@@ -1,4 +1,4 @@
-"""Verifications that a store keeps: what a model was asked about its edits, and what it answered."""
+"""Verifications that a store keeps: what a model was asked about its edits, and its answers."""
 
 import json
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What is here: extras, whose packages an install may lack, versions of packages, and signals that end a process."""
+"""What is installed, and which signals end a process."""
 
 import platform
 import signal
@@ -7,11 +7,20 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 EXTRAS = {  # with the packages that each brings
-    "encoder": ("onnx", "onnxruntime", "tokenizers"), "api": ("openai",),
-    "local": ("torch", "transformers", "sentence_transformers", "safetensors", "huggingface_hub", "jinja2"),
-    "postgres": ("psycopg",), "ray": ("ray",),
-}  # fmt: skip
-_OF_RESULTS = (
+    "encoder": ("onnx", "onnxruntime", "tokenizers"),
+    "api": ("openai",),
+    "local": (
+        "torch",
+        "transformers",
+        "sentence_transformers",
+        "safetensors",
+        "huggingface_hub",
+        "jinja2",
+    ),
+    "postgres": ("psycopg",),
+    "ray": ("ray",),
+}
+_RESULTS_DEPEND_ON = (
     "drike",
     "torch",
     "transformers",
@@ -24,27 +33,31 @@ _OF_RESULTS = (
 
 
 def installed(extra: str) -> bool:
-    """Whether all packages of an extra are here."""
-    return all(map(find_spec, EXTRAS[extra]))
+    """Whether all packages of an extra are installed."""
+    return all(find_spec(package) for package in EXTRAS[extra])
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages a result depends on."""
-    here = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in _OF_RESULTS:
-        here[package] = "not installed"
+    by_name = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in _RESULTS_DEPEND_ON:
+        by_name[package] = "not installed"
         with suppress(PackageNotFoundError):
-            here[package] = version(package)
-    return here
+            by_name[package] = version(package)
+    return by_name
 
 
 def version_and_extras() -> str:
     """The version of drike, and the extras that are installed."""
-    return f"drike {version('drike')}\nextras: {', '.join(filter(installed, EXTRAS)) or 'none'}"
+    extras = ", ".join(extra for extra in EXTRAS if installed(extra))
+    return f"drike {version('drike')}\nextras: {extras or 'none'}"
 
 
 def missing_extra(problem: ModuleNotFoundError) -> str:
-    """A sentence on the extra that brings a package which is not installed. Raises the problem if no extra does."""
+    """A sentence on the extra that brings a package which is not installed.
+
+    Raises the problem if no extra does.
+    """
     package = (problem.name or "").partition(".")[0]
     for extra, packages in EXTRAS.items():
         if package in packages:
@@ -53,8 +66,10 @@ def missing_extra(problem: ModuleNotFoundError) -> str:
 
 
 def ending_signals() -> tuple[int, ...]:
-    """SIGTERM, and where there is one SIGHUP, which a closed terminal sends; not if it is ignored, as under nohup."""
-    hangup: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
-    return signal.SIGTERM, *(
-        number for number in hangup if signal.getsignal(number) is not signal.SIG_IGN
-    )
+    """SIGTERM, and where there is one SIGHUP, which a closed terminal sends.
+
+    SIGHUP is left out if it is ignored, as under nohup.
+    """
+    if not hasattr(signal, "SIGHUP") or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return (signal.SIGTERM,)
+    return signal.SIGTERM, signal.SIGHUP

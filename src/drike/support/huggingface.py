@@ -8,9 +8,14 @@ from typing import Any
 
 
 def pinned(name: str) -> tuple[str, str | None]:
-    """A hub name and the revision after its "@", None without one; the path of a folder stays as it is."""
+    """A hub name, and the revision after its "@"; None without one.
+
+    The path of a folder stays as it is.
+    """
     repository, _, revision = name.partition("@")
-    return (repository, revision) if revision and not Path(name).exists() else (name, None)
+    if revision and not Path(name).exists():
+        return repository, revision
+    return name, None
 
 
 def commit_of(name: str) -> str | None:
@@ -27,35 +32,38 @@ def commit_of(name: str) -> str | None:
 
 
 def like(name: str) -> str:
-    """A hint at the most similar model in the local cache, or folder beside `name`; "" without one."""
+    """A hint at the most similar model in the local cache, or folder beside `name`.
+
+    "" if there is none.
+    """
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    known = [
+    available = [
         folder.name.removeprefix("models--").replace("--", "/")
         for folder in Path(HF_HUB_CACHE).glob("models--*")
     ]
     with suppress(OSError, ValueError):  # of names that no path can have
-        known += [str(path) for path in Path(name).parent.iterdir() if path.is_dir()]
-    near = get_close_matches(str(Path(name)), known, n=1, cutoff=0.8)
-    return f" (did you mean {near[0]}?)" if near else ""
+        available += [str(path) for path in Path(name).parent.iterdir() if path.is_dir()]
+    similar = get_close_matches(str(Path(name)), available, n=1, cutoff=0.8)
+    return f" (did you mean {similar[0]}?)" if similar else ""
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hide the notices and progress bars of transformers and the hub client; restore their settings afterwards."""
+    """Hide the notices and progress bars of transformers and the hub client during the block."""
     import huggingface_hub.utils
     import transformers.utils
 
     hub: Any = huggingface_hub.utils
-    own: Any = transformers.utils
+    transformers_utils: Any = transformers.utils
     with ExitStack() as restored:
         if not hub.are_progress_bars_disabled():
             restored.callback(hub.enable_progress_bars)
-        if own.logging.is_progress_bar_enabled():
-            restored.callback(own.logging.enable_progress_bar)
-        own.logging.disable_progress_bar()  # this also switches the hub's bars
+        if transformers_utils.logging.is_progress_bar_enabled():
+            restored.callback(transformers_utils.logging.enable_progress_bar)
+        transformers_utils.logging.disable_progress_bar()  # this also switches the hub's bars
         hub.disable_progress_bars()
-        for logging in (own.logging, hub.logging):
+        for logging in (transformers_utils.logging, hub.logging):
             restored.callback(logging.set_verbosity, logging.get_verbosity())
             logging.set_verbosity_error()
         yield

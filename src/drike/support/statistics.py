@@ -12,7 +12,7 @@ _LARGEST_BET = 0.9  # share of the capital at risk; at 1 a single wrong answer w
 def exceeds(
     values: Sequence[float] | NDArray[np.float64], level: float, confidence: float = 0.95
 ) -> bool:
-    """Test, at this confidence, whether the expectation of independent values in [0, 1] is above `level`.
+    """Test whether the expectation of independent values in [0, 1] is above `level`.
 
     Testing by betting against "it is at most `level`": capital K starts at 1 and is multiplied by
     1 + b (x - level) for each value x, with a bet b in [0, 1 / level) that depends on earlier

@@ -1,4 +1,7 @@
-"""Which requests both ports admit, by all that can be checked without their bodies: size, path, origin and key."""
+"""Which requests both ports admit, by what can be checked without their bodies.
+
+This is their size, path, origin and key.
+"""
 
 import re
 import unicodedata
@@ -17,14 +20,16 @@ from drike.models.served import is_loopback
 
 PREFIX = b"/v1"
 FEEDBACK = b"/feedback"
-# LiteLLM appends the second; agentgateway asks for /request and /response, wherever its configuration puts them.
+# LiteLLM appends the second; agentgateway asks for /request and /response, wherever its
+# configuration puts them.
 _ENDS_OF_WEBHOOKS = (b"", b"/beta/litellm_basic_guardrail_api", b"/request", b"/response")
 WEBHOOKS = frozenset(
     (b"/request", b"/response", *(b"/guardrail" + end for end in _ENDS_OF_WEBHOOKS))
 )
 _OWN_PATHS = WEBHOOKS | {FEEDBACK}
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-# What any key may use of the upstream: requests that neither list nor change what it keeps for other clients.
+# What any key may use of the upstream: requests that neither list nor change what it keeps for
+# other clients.
 _FOR_ALL_KEYS = re.compile(
     rb"""
     (GET | HEAD) \ /v1/models (/.*)?
@@ -56,9 +61,12 @@ _BYTES_BESIDE_HEADER = 4  # its colon, a space, and the end of its line
 
 
 def admit(scope: Scope, keys: Keys | None, limits: Limits, in_flight: int) -> Principal:
-    """Who sent a request, of a `normal_path`. Raises RequestError. in_flight: requests now, with this one.
+    """Who sent a request, of a `normal_path`.
 
-    keys: None admits everyone as the default tenant's administrator, but no web pages of other sites.
+    Raises RequestError. in_flight: requests now, with this one.
+
+    keys: None admits everyone as the default tenant's administrator, but no web pages of other
+    sites.
     """
     _check_limits(scope, limits, in_flight)
     method: str = scope["method"]
@@ -110,8 +118,9 @@ def _check_role(principal: Principal, method: str, path: bytes) -> None:
 def normal_path(path: bytes) -> bytes:
     """A path in the one form that is admitted and sent upstream: no needless escape, no empty part.
 
-    Raises RequestError for one that the upstream could read as another, with or without edits: one with . or .., with
-    characters that part of the servers give a meaning, or that a lenient server takes for one that is edited.
+    Raises RequestError for one that the upstream could read as another, with or without edits: one
+    with . or .., with characters that part of the servers give a meaning, or that a lenient server
+    takes for one that is edited.
     """
     unescaped = _ESCAPE.sub(_unescaped, path)
     normal = re.sub(rb"/+", b"/", unescaped).rstrip(b"/") or b"/"
@@ -145,7 +154,10 @@ def _unescaped(escape: re.Match[bytes]) -> bytes:
 
 
 def permit(request: Request, role: KeyRole, keys: Keys | None) -> Principal:
-    """The sender of a request to the admin port. Checks host, origin, content type and key. Raises RequestError."""
+    """The sender of a request to the admin port.
+
+    Checks host, origin, content type and key. Raises RequestError.
+    """
     if keys is None and not is_loopback(request.url.hostname):
         raise RequestError(
             403, "wrong_host", "without keys this port answers on localhost and 127.0.0.1 only"
@@ -172,7 +184,10 @@ def permit(request: Request, role: KeyRole, keys: Keys | None) -> Principal:
 
 
 def principal_of(scope: Scope, keys: Keys | None) -> Principal | None:
-    """Who sent a request: the holder of its key, or anyone where there are no keys; None for an unknown key."""
+    """Who sent a request: the holder of its key; None for an unknown key.
+
+    Without keys, anyone is the default tenant's administrator.
+    """
     if keys is None:
         return Principal()
     headers = dict(Headers(scope=scope).items())  # of a header that comes twice, the last
@@ -183,7 +198,10 @@ def principal_of(scope: Scope, keys: Keys | None) -> Principal | None:
 
 
 def _check_site(scope: Scope) -> None:
-    """Refuse pages of other sites, which could use the upstream's key, also where their name leads to this machine."""
+    """Refuse pages of other sites, which could use the upstream's key.
+
+    They are refused also where their name leads to this machine.
+    """
     headers = Headers(scope=scope)
     for origin in headers.getlist("origin"):
         _check_host("origin", origin)
@@ -197,5 +215,8 @@ def _check_host(header: str, address: str) -> None:
     with suppress(ValueError):
         host = urlsplit(address).hostname
     if not is_loopback(host):
-        sentence = "without keys only this machine's own addresses are answered: make a key (drike keys add)"
+        sentence = (
+            "without keys only this machine's own addresses are answered: make a key (drike keys "
+            "add)"
+        )
         raise RequestError(403, f"wrong_{header}", sentence)

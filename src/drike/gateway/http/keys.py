@@ -1,6 +1,9 @@
-"""Keys of the gateway: who may use it, edit, and administer it, in a file beside the store or in its database.
+"""Keys of the gateway: who may use it, edit, and administer it.
 
-A key is `drike-ID-SECRET`, of which only the SHA-256 is kept. The tenant, and so the store, follows from the key alone.
+They are in a file beside the store, or in its database.
+
+A key is `drike-ID-SECRET`, of which only the SHA-256 is kept. The tenant, and so the store, follows
+from the key alone.
 """
 
 from __future__ import annotations
@@ -86,7 +89,10 @@ class Principal:
 
 @dataclass(frozen=True)
 class AccessKey:
-    """A key as the file has it. sha256: of the whole key. name: the person's, of one who may have several."""
+    """A key as the file has it. sha256: of the whole key.
+
+    name: the person's, of one who may have several.
+    """
 
     id: str
     tenant: str
@@ -104,7 +110,8 @@ class _File:
 class Keys:
     """The keys in a file, or those that a store keeps in its database; without any there are none.
 
-    They are read again, every `interval` seconds, whenever others have changed them. Raises KeysError for a bad file.
+    They are read again, every `interval` seconds, whenever others have changed them. Raises
+    KeysError for a bad file.
     """
 
     def __init__(self, place: Path | EditStore) -> None:
@@ -145,7 +152,10 @@ class Keys:
         return Principal(key.tenant, key.role, key.id, key.name)
 
     def add(self, tenant: str, role: KeyRole, name: str = "") -> str:
-        """Make a key, and return it; only its hash is kept. Raises KeysError for an unusable tenant or name."""
+        """Make a key, and return it; only its hash is kept.
+
+        Raises KeysError for an unusable tenant or name.
+        """
         if not _NAME.fullmatch(tenant):
             raise KeysError(
                 f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63"
@@ -201,14 +211,18 @@ class Keys:
         self.refresh()
 
     def _latest_version(self) -> object:
-        """What changes whenever the keys do: the text of those in a store; None if there are none. Raises OSError."""
+        """What changes whenever the keys do: the text of those in a store; None if there are none.
+
+        Raises OSError.
+        """
         if self._store is not None:
             return self._store.settings.get(_SETTING)
         try:
             status = self.path.stat()
         except FileNotFoundError:
             return None
-        # A file may change twice within a tick of its clock: while it is new, it is read at each look.
+        # A file may change twice within a tick of its clock: while it is new, it is read at each
+        # look.
         now = time.time_ns()
         is_new = abs(now - status.st_mtime_ns) < _CLOCK_TICK
         return status.st_mtime_ns, status.st_ino, status.st_size, now if is_new else 0
@@ -222,10 +236,11 @@ class Keys:
 
 
 def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> Keys | None:
-    """The keys of a gateway over the store at an address; None if there never were any, unless `create`.
+    """The keys of a gateway over a store; None if there never were any, unless `create`.
 
-    They are in the file `path`, else in the database of a PostgreSQL store, else in a file beside the store, of which
-    the store knows, so that one that is missing never opens a gateway. Raises KeysError for these, and StoreError.
+    They are in the file `path`, else in the database of a PostgreSQL store, else in a file beside
+    the store, of which the store knows, so that one that is missing never opens a gateway. Raises
+    KeysError for these, and StoreError.
     """
     if path is None and store.startswith(POSTGRES):
         return _open_in_database(store, create=create)
@@ -250,7 +265,10 @@ def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> 
 
 
 def _open_in_database(address: str, *, create: bool) -> Keys | None:
-    """The keys of a PostgreSQL store; None if there never were any. Raises KeysError, StoreError."""
+    """The keys of a PostgreSQL store; None if there never were any.
+
+    Raises KeysError, StoreError.
+    """
     with ExitStack() as closing_store:
         store = closing_store.enter_context(closing(open_store(address)))
         keys = Keys(store)

@@ -1,4 +1,4 @@
-"""Requests and answers between a client and the upstream: reading with limits, and passing on as it comes."""
+"""Reads requests of clients within limits, and passes answers on to them as they come."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,10 @@ _END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 @dataclass(frozen=True)
 class Limits:
-    """What a client may ask for. body, headers: bytes. seconds: to send a body. at_once: requests in flight."""
+    """What a client may ask for.
+
+    body, headers: bytes. seconds: to send a body. at_once: requests in flight.
+    """
 
     body: int = 10 << 20
     headers: int = 16 << 10
@@ -34,7 +37,10 @@ _OF_ADMIN = Limits(body=1 << 20)
 
 
 async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
-    """The body of a request. Raises RequestError for one that is too large or too slow, ClientDisconnect."""
+    """The body of a request.
+
+    Raises RequestError for one that is too large or too slow, ClientDisconnect.
+    """
     declared_size = Headers(scope=scope).get("content-length", "")
     if declared_size.isdecimal() and int(declared_size) > limits.body:
         raise _too_large(limits)
@@ -78,7 +84,10 @@ async def read_values(request: Request) -> dict[str, Any]:
 
 
 async def drain(receive: Receive) -> bool:
-    """Read the rest of a refused body, as a client may listen only once it has sent all. Return whether it ended."""
+    """Read the rest of a refused body, as a client may listen only once it has sent all.
+
+    Return whether it ended.
+    """
     size = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(_SECONDS_TO_DRAIN):
@@ -92,7 +101,10 @@ async def drain(receive: Receive) -> bool:
 
 @asynccontextmanager
 async def while_connected(receive: Receive) -> AsyncIterator[None]:
-    """Cancel the block when the client hangs up, and raise ClientDisconnect; its body must have been read."""
+    """Cancel the block when the client hangs up, and raise ClientDisconnect.
+
+    Its body must have been read.
+    """
     task = asyncio.current_task()
     is_gone = False
 
@@ -117,15 +129,18 @@ async def while_connected(receive: Receive) -> AsyncIterator[None]:
 
 
 async def stream_response(reply: Reply, send: Send, added: MutableHeaders) -> None:
-    """Send an answer as it comes, with some headers added. Raises UpstreamError only if nothing has been sent yet.
+    """Send an answer as it comes, with some headers added.
 
-    If it breaks off, or the gateway ends, a stream of events ends with one that holds the error, and without `[DONE]`;
-    another answer is left incomplete, so that the connection is closed.
+    Raises UpstreamError only if nothing has been sent yet.
+
+    If it breaks off, or the gateway ends, a stream of events ends with one that holds the error,
+    and without `[DONE]`; another answer is left incomplete, so that the connection is closed.
     """
     content_type = Headers(raw=reply.headers).get("content-type", "")
     is_stream_of_events = content_type.startswith("text/event-stream")
     chunks = aiter(reply.chunks)
-    # Of an answer in one piece the status is sent once some of it has come: until then another can be sent.
+    # Of an answer in one piece the status is sent once some of it has come: until then another can
+    # be sent.
     first = b"" if is_stream_of_events else await anext(chunks, b"")
     headers = reply.headers + added.raw
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
@@ -152,7 +167,10 @@ async def stream_response(reply: Reply, send: Send, added: MutableHeaders) -> No
 async def _send_error_event(
     send: Send, error: RequestError | UpstreamError, event_is_complete: bool
 ) -> None:
-    """End a stream of events. Without its name, Anthropic's clients would pass over the last one, and see no error."""
+    """End a stream of events.
+
+    Without its name, Anthropic's clients would pass over the last one, and see no error.
+    """
     event = b"event: error\ndata: " + error_body(str(error), error.code) + b"\n\n"
     await _send_chunk(send, event if event_is_complete else b"\n\n" + event)
     await send(_END)

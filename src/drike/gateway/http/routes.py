@@ -2,7 +2,8 @@
 
 Nothing of a request is written anywhere.
 
-A chat or text completion that concerns an edit is passed on with one text changed; all else passes byte for byte.
+A chat or text completion that concerns an edit is passed on with one text changed; all else passes
+byte for byte.
 """
 
 import asyncio
@@ -40,7 +41,8 @@ from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES
 from drike.gateway.slips import checked_reply
 from drike.stores.inbox import FullInboxError, Inbox, report_of
 
-# Ends of paths that are probably for text: /engines/MODEL/completions and the like, of older servers.
+# Ends of paths that are probably for text: /engines/MODEL/completions and the like, of older
+# servers.
 _ENDS_FOR_TEXT = (COMPLETION, RESPONSES, MESSAGES)
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _LIMITS_OF_REPORTS = Limits(body=64 << 10)
@@ -53,8 +55,8 @@ _SECONDS_FOR_STORE = 5.0  # that others may hold
 class _Visit:
     """A request of a client, and what is known of its answer.
 
-    headers: those to add to the answer. began: by `time.perf_counter`. status: of the answer, once it begins. decided:
-    by the gate, as x-drike-scope says it.
+    headers: those to add to the answer. began: by `time.perf_counter`. status: of the answer, once
+    it begins. decided: by the gate, as x-drike-scope says it.
     """
 
     scope: Scope
@@ -149,7 +151,8 @@ class Gateway:
     ) -> None:
         """Edit a call, pass it on, and its answer back. Raises RequestError, UpstreamError.
 
-        `RequestEditor.edit` reads the request, follows its conversation, and writes the facts into it.
+        `RequestEditor.edit` reads the request, follows its conversation, and writes the facts into
+        it.
         """
         edited = await self._edited(call, feed, visit.request_id)
         visit.decided = edited.scope
@@ -176,16 +179,20 @@ class Gateway:
             self.metrics.overhead.observe(overhead)
 
     async def _edited(self, call: UpstreamCall, feed: EditFeed, request_id: str) -> EditedRequest:
-        """What becomes of a call; one to an endpoint whose requests are not read passes as it is."""
+        """The call edited, or as it is where requests of its endpoint are not read."""
+        editor = self.editor
         endpoint = call.endpoint
-        if call.method == "POST" and endpoint in APIS:
-            api = APIS[endpoint]
-            return await self.editor.edit(api, call, feed, request_id, ask=self.editor.asks)
-        if call.method == "POST" and endpoint.endswith(_ENDS_FOR_TEXT):
-            problem = UnreadError("path", f"{endpoint} is not read")
-            return self.editor.unread(call, feed, problem)
-        mode = self.editor.mode_for(feed)
-        return EditedRequest(call.body, "off" if mode is Mode.OFF else "unread", mode)
+        if call.method == "POST":
+            api = APIS.get(endpoint)
+            if api is not None:
+                return await editor.edit(api, call, feed, request_id, ask=editor.asks)
+            if endpoint.endswith(_ENDS_FOR_TEXT):
+                problem = UnreadError("path", f"{endpoint} is not read")
+                return editor.unread(call, feed, problem)
+
+        mode = editor.mode_for(feed)
+        scope = "off" if mode is Mode.OFF else "unread"
+        return EditedRequest(call.body, scope, mode)
 
     async def _answer_guardrail(
         self, visit: _Visit, call: UpstreamCall, feed: EditFeed, principal: Principal
@@ -277,7 +284,10 @@ def _call(scope: Scope, body: bytes, request_id: str) -> UpstreamCall:
 async def _watched(
     chunks: AsyncIterator[bytes], edited: EditedRequest, answer: PassingAnswer
 ) -> AsyncIterator[bytes]:
-    """The chunks of an answer; on their way it is read, and the id by which the upstream keeps the conversation."""
+    """The chunks of an answer, which is read as they pass.
+
+    So is the id by which the upstream keeps the conversation.
+    """
     conversation_id = ConversationId(edited.keep) if edited.keep else None
     async for chunk in chunks:
         if conversation_id:

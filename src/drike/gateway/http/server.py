@@ -1,7 +1,8 @@
 """Runs the gateway and its admin application on sockets of their own, in one process or in several.
 
-Several on one host share the API's port (SO_REUSEPORT). Each has one end of a socket of their parent's: it writes there
-when it serves, and ends when the other end is gone, also where the parent was killed.
+Several on one host share the API's port (SO_REUSEPORT). Each has one end of a socket of their
+parent's: it writes there when it serves, and ends when the other end is gone, also where the parent
+was killed.
 """
 
 import asyncio
@@ -53,11 +54,12 @@ _FULL = (
 
 
 class _GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol for clients that are slow, gone, too many, or offer what is not spoken here.
+    """uvicorn's HTTP protocol, for clients that are slow, gone or too many.
 
-    Closed are connections whose request's head is late or endless, and where there are too many, those idle longest. A
-    client that only stopped sending gets its answers; one that is gone is noticed. An offer to change to HTTP/2, as of
-    Java's client, is ignored: httptools would drop the request's body.
+    Closed are connections whose request's head is late or endless, and where there are too many,
+    those idle longest. A client that only stopped sending gets its answers; one that is gone is
+    noticed. An offer to change to HTTP/2, as of Java's client, is ignored: httptools would drop the
+    request's body.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -109,7 +111,10 @@ class _GuardedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def _parse(self, data: bytes) -> bytes:
-        """Parse data; return what is to be parsed next: after an offer to upgrade, the request without the offer."""
+        """Parse data, and return what is to be parsed next.
+
+        After an offer to upgrade, this is the request without the offer.
+        """
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
@@ -149,7 +154,10 @@ class _GuardedProtocol(HttpToolsProtocol):
         super().on_response_complete()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Whether to keep the connection: while complete requests are answered, whose client may only have stopped."""
+        """Whether to keep the connection of a client that stopped sending.
+
+        It is kept while its complete requests are answered.
+        """
         if self.idle or self.cycle.more_body:
             return False
         self.cycle.keep_alive = False
@@ -157,7 +165,10 @@ class _GuardedProtocol(HttpToolsProtocol):
         return True
 
     def _probe(self, pause: float) -> None:
-        """Send what a client that listens ignores, and what fails at the second time if it does not."""
+        """Send what a client that listens ignores.
+
+        It fails at the second time if the client is gone.
+        """
         if self.cycle.response_started or self.transport.is_closing():
             return
         if not self.pipeline and self.cycle.scope["http_version"] == "1.1":
@@ -226,7 +237,10 @@ def _file_limit() -> int:
 
 
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
-    """A socket that listens. shared: other processes may listen there, too (SO_REUSEPORT). Raises UsageError."""
+    """A socket that listens.
+
+    shared: other processes may listen there, too (SO_REUSEPORT). Raises UsageError.
+    """
     is_ipv6 = ":" in host
     try:
         return socket.create_server(
@@ -270,9 +284,12 @@ def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
 
 
 def run_workers(commands: Sequence[Sequence[str]], tell: Callable[[str], None] = print) -> int:
-    """Run commands at once until KeyboardInterrupt, or one ends that has never served; return its exit code.
+    """Run commands at once until one ends that has never served; return its exit code.
 
-    One that ends later is started again, which `tell` is told. Only the first one's standard output is shown.
+    Or until KeyboardInterrupt.
+
+    One that ends later is started again, which `tell` is told. Only the first one's standard output
+    is shown.
     """
 
     async def keep_all() -> int:

@@ -1,4 +1,4 @@
-"""Threads for work that must not hold up the event loop, other tenants, or the end of the process."""
+"""Threads for work that must hold up neither the event loop nor the end of the process."""
 
 import asyncio
 import threading
@@ -37,7 +37,10 @@ class _Ended:
 
 
 class WorkThread:
-    """A thread that does one piece of work after another, for one event loop. No end of a process waits for it."""
+    """A thread that does one piece of work after another, for one event loop.
+
+    No end of a process waits for it.
+    """
 
     def __init__(self, name: str) -> None:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -47,7 +50,10 @@ class WorkThread:
         self._until: float | None = None  # of what is being done
 
     async def do(self, work: Callable[[], Result], until: float | None) -> Result:
-        """What the work returns. Raises TimeoutError after `until`, by `time.perf_counter`; then none begins."""
+        """What the work returns.
+
+        Raises TimeoutError after `until`, by `time.perf_counter`; then none begins.
+        """
         if self._waiting >= _MAX_WAITING:
             self._ended.append(_Ended(time.perf_counter(), was_late=True))
             raise TimeoutError
@@ -71,7 +77,10 @@ class WorkThread:
             self._ended.append(_Ended(now, was_late))
 
     def lateness(self) -> str | None:
-        """How much work was late during the last seconds, if it was most of it, or if some is stuck; else None."""
+        """How much work was late during the last seconds; None if it was less than half of it.
+
+        If some is stuck, for how long.
+        """
         now = time.perf_counter()
         until = self._until
         if until is not None and now > until + _GRACE:
@@ -102,7 +111,10 @@ class WorkThread:
 
 
 async def in_daemon_thread(function: Callable[..., Result], *arguments: Any) -> Result:
-    """What a function returns, as `asyncio.to_thread`; but the end of the process does not wait for its thread."""
+    """What a function returns that runs in a thread, as `asyncio.to_thread` does it.
+
+    But the end of the process does not wait for this thread.
+    """
     name = getattr(function, "__name__", "work")
     with closing(WorkThread(f"drike-{name}")) as thread:
         return await thread.do(partial(function, *arguments), None)

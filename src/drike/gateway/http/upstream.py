@@ -1,6 +1,7 @@
 """A server with an OpenAI-compatible API behind the gateway.
 
-Bodies pass byte for byte, and streams chunk by chunk. The gateway's own key is hidden wherever an answer quotes it.
+Bodies pass byte for byte, and streams chunk by chunk. The gateway's own key is hidden wherever an
+answer quotes it.
 """
 
 import asyncio
@@ -23,14 +24,35 @@ from drike.gateway.http.keys import KEY
 from drike.models.served import checked_address, is_loopback
 
 # Headers of one connection, which are not passed on in either direction.
-_HOP_BY_HOP = frozenset({
-    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
-    "transfer-encoding", "upgrade", "host", "content-length", "expect",
-})  # fmt: skip
+_HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"host",
+        b"content-length",
+        b"expect",
+    }
+)
 # Headers that say who asks, and who pays.
-_CREDENTIALS = frozenset({
-    "authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie", "openai-organization", "openai-project",
-})  # fmt: skip
+_CREDENTIALS = frozenset(
+    {
+        b"authorization",
+        b"api-key",
+        b"x-api-key",
+        b"x-goog-api-key",
+        b"cookie",
+        b"openai-organization",
+        b"openai-project",
+    }
+)
+_NOT_PASSED_BACK = _HOP_BY_HOP - {b"content-length"}
 _DECODED_BY_AIOHTTP = frozenset({"gzip", "deflate", "br", "zstd"})
 _CONTROL_CHARACTERS = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _KEY_OF_A_GATEWAY = re.compile(KEY.pattern.encode())
@@ -38,17 +60,21 @@ _NOT_MODIFIED = 304
 _MAX_HEADERS = 32 << 10
 _SECONDS_TO_CONNECT = 10.0
 _SECONDS_TO_PROBE = 2.0
-# Below the time after which common servers close idle connections (5 s), so that no request meets a closed one.
+# Below the time after which common servers close idle connections (5 s), so that no request meets a
+# closed one.
 _IDLE_SECONDS = 3.0
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class HttpUpstream:
-    """A server with an OpenAI-compatible API. address: as for `checked_address`, which raises UsageError.
+    """A server with an OpenAI-compatible API.
 
-    key: sent in place of the client's credentials, in the header that it used. keep_credentials: pass the client's on
-    where there is no key; False where they are the gateway's own. timeout: in seconds without a byte. allow_http: a
-    host to which requests may go unencrypted, besides this machine.
+    address: as for `checked_address`, which raises UsageError.
+
+    key: sent in place of the client's credentials, in the header that it used. keep_credentials:
+    pass the client's on where there is no key; False where they are the gateway's own. timeout: in
+    seconds without a byte. allow_http: a host to which requests may go unencrypted, besides this
+    machine.
     """
 
     # Beginnings of headers that only the gateway sends.
@@ -116,7 +142,10 @@ class HttpUpstream:
                 response.close()
 
     async def problem(self) -> str | None:
-        """Whether a connection can be made, if to a proxy; the server's keys and models are not asked for."""
+        """Why no connection can be made, to the proxy if there is one; None if one can.
+
+        The server's keys and models are not asked for.
+        """
         url = urlsplit(self._proxy or self.name)
         port = url.port or _DEFAULT_PORTS.get(url.scheme, 443)
         try:
@@ -124,7 +153,10 @@ class HttpUpstream:
                 _, writer = await asyncio.open_connection(url.hostname, port)
             writer.close()
         except (OSError, TimeoutError, ValueError) as error:
-            return f"the upstream cannot be reached ({_reason(error)}): start it, or correct --upstream or https_proxy"
+            return (
+                f"the upstream cannot be reached ({_reason(error)}): start it, or correct "
+                "--upstream or https_proxy"
+            )
         return None
 
     def _sent_headers(self, call: UpstreamCall) -> list[tuple[str, str]]:
@@ -134,7 +166,7 @@ class HttpUpstream:
         """
         removed = self._removed
         if self._key:
-            removed = removed | {"accept-encoding"}
+            removed |= {b"accept-encoding"}
         sent = [
             (name.decode("latin-1"), header_text(value))
             for name, value in _without(call.headers, removed)
@@ -154,7 +186,7 @@ class HttpUpstream:
     def _passed_headers(self, response: aiohttp.ClientResponse) -> RawHeaders:
         """The headers to pass on. Raises UpstreamError for an answer that must not be."""
         self._check_status(response.status)
-        raw = _without(response.raw_headers, _HOP_BY_HOP - {"content-length"})
+        raw = _without(response.raw_headers, _NOT_PASSED_BACK)
         if any(_CONTROL_CHARACTERS.search(name + value) for name, value in raw):
             raise UpstreamError(
                 "the upstream's answer has control characters in a header: tell its operator"
@@ -203,7 +235,7 @@ class HttpUpstream:
 
 
 class Secret:
-    """A key, and how it may be written in an answer: as it is, in a URL, or with escapes of JSON."""
+    """A key in all ways in which an answer may quote it: plain, in a URL, or escaped as in JSON."""
 
     def __init__(self, key: str) -> None:
         in_url = quote(key, safe="")
@@ -249,12 +281,14 @@ def _proxy_for(address: str) -> str | None:
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[str]) -> RawHeaders:
+def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes]) -> RawHeaders:
     """Headers without those of these names, and those that `Connection` names."""
-    kept = MutableHeaders(raw=[(name.lower(), value) for name, value in headers])
-    named_by_connection = ",".join(kept.getlist("connection")).lower().split(",")
-    removed = {name.encode("latin-1") for name in names.union(map(str.strip, named_by_connection))}
-    return [(name, value) for name, value in kept.raw if name not in removed]
+    lowered = [(name.lower(), value) for name, value in headers]
+    removed = names
+    for value in Headers(raw=lowered).getlist("connection"):
+        named_by_it = value.lower().encode("latin-1").split(b",")
+        removed = removed.union(map(bytes.strip, named_by_it))
+    return [(name, value) for name, value in lowered if name not in removed]
 
 
 def _as_upstream_error(error: BaseException) -> UpstreamError:

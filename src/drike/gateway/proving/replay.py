@@ -23,9 +23,12 @@ class ReplayedQuery:
 
 @dataclass(frozen=True)
 class Replay:
-    """Decisions on logged requests, of which `matched` get an edit. unread: how many lines were left out, by reason.
+    """Decisions on logged requests, of which `matched` get an edit.
 
-    matches: queries and their edits, the least probable first. misses: the best candidates, the most probable first.
+    unread: how many lines were left out, by reason.
+
+    matches: queries and their edits, the least probable first. misses: the best candidates, the
+    most probable first.
     """
 
     requests: int

@@ -55,15 +55,17 @@ class Completer:
         """Group prompts: first those with shared beginnings, then the others, the longest first."""
         tolerant = tolerates_padding(self._model)
         families = self._scorer.families(prompts) if tolerant else []
-        alone: list[list[int]] = []
+        batches = [Batch(family, self._scorer.prefixes) for family in families]
+
         others = set(range(len(prompts))).difference(*families)
-        for i in sorted(others, key=lambda i: -len(prompts[i])):
-            if alone and self._has_room(alone[-1], prompts, i, tolerant=tolerant):
-                alone[-1].append(i)
-            else:
-                alone.append([i])
-        sharing = [Batch(family, self._scorer.prefixes) for family in families]
-        return sharing + [Batch(indices, None) for indices in alone]
+        longest_first = sorted(others, key=lambda i: -len(prompts[i]))
+        indices: list[int] = []
+        for i in longest_first:
+            if not indices or not self._has_room(indices, prompts, i, tolerant=tolerant):
+                indices = []
+                batches.append(Batch(indices, None))
+            indices.append(i)
+        return batches
 
     def complete(
         self,
@@ -168,7 +170,9 @@ def _shared_cache(
         forward(model, np.array([0]), use_cache=True, past_key_values=packed, **inputs)
         prefixes.keep(trunk, packed)
     # Each prompt's keys and values are those at its path; what stands in the padding is masked.
-    padded_paths = np.stack([np.pad(path, (tree.trunk - len(path), 0)) for path in tree.paths])
+    padded_paths = np.zeros((len(tree.paths), tree.trunk), dtype=np.int64)
+    for row, path in enumerate(tree.paths):
+        padded_paths[row, tree.trunk - len(path) :] = path
     places = torch.from_numpy(padded_paths).to(model.device)
     unpacked = DynamicCache()
     for i, layer in enumerate(cast("Any", packed.layers)):

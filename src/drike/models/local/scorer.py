@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import torch
@@ -101,32 +101,40 @@ class Scorer:
         if len(prompts) == 1 and len(prompts[0]) > WORTH_KEEPING and self.prefixes.limit:
             return [[0]]  # it may begin with a cached prefix
 
-        families = []
+        families: list[list[int]] = []
         for group in packs(prompts, self.budget, unrelated=0):
-            if _shares_half([prompts[i] for i in group]):
-                longest = max(len(prompts[i]) for i in group)
+            related = [prompts[i] for i in group]
+            if _shares_half(related):
+                longest = max(len(prompt) for prompt in related)
                 rows = max(2, _CACHED * self.budget // longest)
                 families += [group[i : i + rows] for i in range(0, len(group), rows)]
         for family in families:
             if len(family) > 1 and not self._reader.has_checked:
                 # Scoring their last tokens checks whether this model can be read in this way.
-                self.read([Encoded(prompts[i], len(prompts[i]) - 1) for i in family])
+                related = [prompts[i] for i in family]
+                self.read([Encoded(prompt, len(prompt) - 1) for prompt in related])
         return families if self.plan.strategy == "tree" else []
 
     def _read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
-        indices_by_encoding: dict[int, list[int]] = defaultdict(list)
-        for i, request in enumerate(requests):
-            indices_by_encoding[encoding_of(self._model.config, len(request.ids))].append(i)
-
         score_by_index: dict[int, TokenScores] = {}
         used = Usage()
-        for alike in indices_by_encoding.values():
-            for group in packs([requests[i].ids for i in alike], self.budget, _UNRELATED):
-                indices = [alike[i] for i in group]
-                scored = self._reader.read([requests[i] for i in indices])
-                score_by_index.update(zip(indices, scored.scores, strict=True))
-                used += scored.usage
-        return [score_by_index[i] for i in range(len(requests))], used
+        for group in self._groups(requests):
+            scored = self._reader.read([requests[i] for i in group])
+            score_by_index.update(zip(group, scored.scores, strict=True))
+            used += scored.usage
+        scores = [score_by_index[i] for i in range(len(requests))]
+        return scores, used
+
+    def _groups(self, requests: Sequence[Encoded]) -> Iterator[list[int]]:
+        """Requests, by index, that are read together: within the budget, and with one encoding."""
+        indices_by_encoding: dict[int, list[int]] = defaultdict(list)
+        for i, request in enumerate(requests):
+            encoding = encoding_of(self._model.config, len(request.ids))
+            indices_by_encoding[encoding].append(i)
+        for indices in indices_by_encoding.values():
+            texts = [requests[i].ids for i in indices]
+            for pack in packs(texts, self.budget, _UNRELATED):
+                yield [indices[i] for i in pack]
 
 
 def _shares_half(prompts: Sequence[Tokens]) -> bool:

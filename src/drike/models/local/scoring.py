@@ -77,14 +77,17 @@ def pack(requests: Sequence[Encoded]) -> PackedRequests:
 def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
     """Score with one plain forward per request: the reference for the other strategies."""
     scores = []
+    tokens = 0
     for request in requests:
+        length = len(request.ids)
+        tokens += length
         forget_length(model)
         ids = torch.tensor([request.ids], device=model.device)
-        rows = np.arange(request.start - 1, len(request.ids))
-        logits = forward(model, rows, input_ids=ids).logits[0]
-        scores += token_scores(logits, [request], [np.arange(len(rows))])
-    tokens = sum(len(request.ids) for request in requests)
-    return Scored(scores, Usage(forwards=len(requests), tokens_computed=tokens), tokens)
+        rows = np.arange(request.start - 1, length)
+        output = forward(model, rows, input_ids=ids)
+        scores += token_scores(output.logits[0], [request], [np.arange(len(rows))])
+    usage = Usage(forwards=len(requests), tokens_computed=tokens)
+    return Scored(scores, usage, spanned=tokens)
 
 
 def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
@@ -120,7 +123,8 @@ def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
             if children_left[i]:
                 cache_by_run[i] = output[cache_name]
     scores = token_scores(torch.cat(logits), requests, rows_by_request)
-    return Scored(scores, Usage(forwards=len(runs), tokens_computed=len(tree)), len(tree))
+    usage = Usage(forwards=len(runs), tokens_computed=len(tree))
+    return Scored(scores, usage, spanned=len(tree))
 
 
 def score_tree(
@@ -133,16 +137,18 @@ def score_tree(
     tree, rows, rows_by_request = pack(requests)
     if prefixes is None:
         first = 0
-        logits = forward(model, rows, **tree_inputs(model, tree)).logits[0]
+        inputs = tree_inputs(model, tree)
+        output = forward(model, rows, **inputs)
     else:
-        prompt = tree.ids[: min(tree.trunk, int(rows[0]))]
+        prompt_length = min(tree.trunk, int(rows[0]))
+        prompt = tree.ids[:prompt_length]
         first, cache = prefixes.recall(prompt)
         inputs = tree_inputs(model, tree, first)
         output = forward(model, rows - first, use_cache=True, past_key_values=cache, **inputs)
-        logits = output.logits[0]
         prefixes.keep(prompt, cache)
-    scores = token_scores(logits, requests, rows_by_request)
-    return Scored(scores, Usage(forwards=1, tokens_computed=len(tree) - first), len(tree))
+    scores = token_scores(output.logits[0], requests, rows_by_request)
+    usage = Usage(forwards=1, tokens_computed=len(tree) - first)
+    return Scored(scores, usage, spanned=len(tree))
 
 
 def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:

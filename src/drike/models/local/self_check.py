@@ -142,9 +142,11 @@ class CheckedReader:
     def _checked(self, scored: Scored, requests: Sequence[Encoded]) -> _Attempt:
         """Compare the scores of the shortest and the longest request with plain forwards'."""
         lengths = [len(request.ids) for request in requests]
-        ends = [lengths.index(min(lengths)), lengths.index(max(lengths))]
-        plain = score_naively(self._model, [requests[i] for i in ends])
-        off = disagreement([scored.scores[i] for i in ends], plain.scores)
+        shortest = lengths.index(min(lengths))
+        longest = lengths.index(max(lengths))
+        plain = score_naively(self._model, [requests[shortest], requests[longest]])
+        shared = [scored.scores[shortest], scored.scores[longest]]
+        off = disagreement(shared, plain.scores)
         is_exact = off <= self._tolerance()  # so that nan fails, too
         if not is_exact:
             return _Attempt(scored, f"log-probabilities were off by {off:.2g}")

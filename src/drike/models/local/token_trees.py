@@ -51,13 +51,15 @@ class TokenTree:
         run_ends = (np.flatnonzero(is_last_of_run) + 1).tolist()
         run_begins = [0, *run_ends[:-1]]
         runs: list[Run] = []
+        subtree_ends: list[int] = []  # of each run
         open_runs: list[int] = []  # those that the next run may continue, the deepest last
         for begin, end in zip(run_begins, run_ends, strict=True):
-            while open_runs and self.end[runs[open_runs[-1]].begin] <= begin:
+            while open_runs and subtree_ends[open_runs[-1]] <= begin:
                 open_runs.pop()
             parent = open_runs[-1] if open_runs else -1
             open_runs.append(len(runs))
             runs.append(Run(begin, end, parent))
+            subtree_ends.append(int(self.end[begin]))
         return runs
 
     def mask(
