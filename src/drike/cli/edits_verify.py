@@ -49,9 +49,9 @@ from drike.support.table import counted
 
 if TYPE_CHECKING:  # these take long to import, and neither help nor --compare needs them
     from drike.gateway import calls
+    from drike.gateway.assembly import Deployed
     from drike.gateway.proving.chats import Client, Settings
     from drike.gateway.proving.verification import DeployedPath, EditOutcome, EditQuestion
-    from drike.gateway.start import Deployed
 
     Around = Callable[[calls.Upstream], calls.Upstream]
 
@@ -334,8 +334,8 @@ def _carried_out(
 ) -> tuple[Sequence[EditOutcome], Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
     from drike.cli.gateway_parts import gateway_parts
+    from drike.gateway.assembly import deployed
     from drike.gateway.proving.chats import DryUpstream, MeteredUpstream
-    from drike.gateway.start import deployed
 
     api = plan.api
     count = token_counter(api.tokenizer, "plain")
