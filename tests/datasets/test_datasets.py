@@ -18,7 +18,7 @@ from drike import tinyfacts
 from drike.edits.edit import ASPECTS_OF_S, Edit
 from drike.errors import DataError
 from drike.research.datasets import by_case_id, description, fetch, load
-from drike.research.datasets.form import clean, learn
+from drike.research.datasets.cleaning import clean, learn
 from drike.text.templates import around
 
 SHARED = Path(__file__).parents[3] / "shared" / "datasets"

@@ -34,7 +34,8 @@ from drike.research.datasets import TINYFACTS
 from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.catalog import NO_RETAINS, make
 from drike.research.editors.editor import Editor
-from drike.research.runs.run import Setup, TrainedRun
+from drike.research.runs.run import TrainedRun
+from drike.research.runs.setup import Setup
 from drike.support.table import Table
 from drike.text.words import mentions
 

@@ -42,8 +42,11 @@ from drike.research.editors.in_context import InContextEditor, ranks_retains
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate as outcomes_of
 from drike.research.evaluation.judge import RULES, Judge, Rule, RuleName
-from drike.research.runs import evaluating
-from drike.research.runs.run import EVALUATIONS, Setup, TrainedRun
+from drike.research.runs.deployed_run import Deployment
+from drike.research.runs.evaluation_run import Evaluation
+from drike.research.runs.files import EVALUATIONS
+from drike.research.runs.run import TrainedRun
+from drike.research.runs.setup import Setup
 
 VALUES_OF_EDITORS = (
     f"NAMES are {', '.join(catalog.NAMES)}; {', '.join(catalog.NEED_TRAINING)} need --run."
@@ -284,7 +287,7 @@ def _count_questions(
         say(f"{resolved.asked} questions are put to the unedited model first")
 
 
-def _say_guarantee(base: TrainedRun, evaluation: evaluating.Evaluation) -> None:
+def _say_guarantee(base: TrainedRun, evaluation: Evaluation) -> None:
     """Say what was guaranteed of DR-IKE-Q, and what these test edits show."""
     certified = base.trained.promise
     if not certified:
@@ -301,7 +304,7 @@ def _say_guarantee(base: TrainedRun, evaluation: evaluating.Evaluation) -> None:
 
 def open_deployment(
     setup: Setup, size: int | None, gate: str, unrelated: Path | None, model: LanguageModel | None
-) -> evaluating.Deployment:
+) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them.
 
     Raises UsageError, DataError.
@@ -316,7 +319,7 @@ def open_deployment(
         questions = common_questions()
     else:
         questions = [question.said for question in read_questions(unrelated)]
-    return evaluating.Deployment(opened_gate, stores, questions, model)
+    return Deployment(opened_gate, stores, questions, model)
 
 
 def parse_sigmas(text: str | None) -> list[float]:

@@ -22,9 +22,9 @@ from drike.edits.conflicts import ConflictError
 from drike.edits.record import Status, UnavailableError
 from drike.edits.times import stamp
 from drike.errors import DrikeError
-from drike.gates.calibration import Bin, curve
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
+from drike.gates.reliability import Bin, curve
 from drike.gateway.answers import text_of
 from drike.gateway.calls import Upstream, whole
 from drike.gateway.control import changes as managing

@@ -1,19 +1,16 @@
-"""Own facts, in files that `drike edits import` reads, too; what only a store uses is not read here."""
+"""Own facts, in files that `drike edits import` reads, too.
 
-from collections.abc import Sequence
+What only a store uses is not read here.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
 from drike.edits.edit import Edit
 from drike.errors import DataError
-from drike.research.datasets.form import (
-    Asked,
-    Form,
-    Target,
-    Templates,
-    neighbour,
-    paraphrase,
-)
+from drike.research.datasets.cleaning import Templates
+from drike.research.datasets.form import Form, Questions, Target, neighbour, paraphrase
 from drike.research.datasets.read_log import ReadLog
 from drike.stores.columns import (
     COLUMNS,
@@ -28,67 +25,94 @@ from drike.text.templates import query_template
 
 
 def missing(row: Row) -> DataError | None:
-    """Which needed field is missing or misspelt; None if all are there, or nothing like one of them."""
-    lacking = [name for name in NEEDED if name not in map(name_of, row.values)]
-    meant = {
-        name: near[0]
-        for name in lacking
-        if (near := get_close_matches(name, row.values, n=1, cutoff=SIMILARITY))
-    }
-    if not lacking or not (meant or len(lacking) < len(NEEDED)):
+    """The error for a needed field that is missing or misspelt.
+
+    None if all are there, or nothing like one of them: then the row is of another form.
+    """
+    names = [name_of(column) for column in row.values]
+    lacking = [name for name in NEEDED if name not in names]
+    misspelt_as = _misspellings(lacking, row)
+    if not lacking or (len(lacking) == len(NEEDED) and not misspelt_as):
         return None
-    name = next(iter(meant or lacking))
-    hint = f" ({shown(meant[name])}: did you mean {name}?)" if meant else ""
+
+    if misspelt_as:
+        name, column = next(iter(misspelt_as.items()))
+        hint = f" ({shown(column)}: did you mean {name}?)"
+    else:
+        name = lacking[0]
+        hint = ""
     return DataError(f"{row.place} has no field {name!r}{hint}; {COLUMNS}")
 
 
+def _misspellings(names: Sequence[str], row: Row) -> dict[str, str]:
+    """For each of the names that a column of the row is like, that column."""
+    column_by_name = {}
+    for name in names:
+        similar = get_close_matches(name, row.values, n=1, cutoff=SIMILARITY)
+        if similar:
+            column_by_name[name] = similar[0]
+    return column_by_name
+
+
+def _recognises(row: Row) -> bool:
+    names = {name_of(column) for column in row.values}
+    return names.issuperset(NEEDED)
+
+
 def _edits(row: Row, target: Target) -> list[Edit]:
-    names = columns_by_name(row)
-    query, new = (row.text(*names.get(name, [name])) for name in NEEDED)
-    known = (
-        names[name][0] if name in names else "" for name in ("target_true", "subject", "relation")
-    )
-    true, subject, relation = (_if_any(row, field) or None for field in known)
-    return [
-        Edit(
-            query,
-            new,
-            true,
-            subject,
-            relation or (query_template(query, subject) if subject else None),
-        )
-    ]
+    columns = columns_by_name(row)
+    query, target_new = (row.text(*columns.get(name, [name])) for name in NEEDED)
+    target_true = _text_if_any(row, columns, "target_true") or None
+    subject = _text_if_any(row, columns, "subject") or None
+    relation = _text_if_any(row, columns, "relation") or None
+    if relation is None and subject is not None:
+        relation = query_template(query, subject)
+    return [Edit(query, target_new, target_true, subject, relation)]
 
 
-def _if_any(row: Row, field: str) -> str:
-    """The text of a field that a row may lack, or leave null."""
-    return "" if row.values.get(field) is None else row.text(field)
+def _text_if_any(row: Row, columns: Mapping[str, Sequence[str]], name: str) -> str:
+    """The text in the first column of a name; "" if the row lacks it or leaves it null."""
+    return _text_in(row, columns[name][0]) if name in columns else ""
 
 
-def _asked(row: Row, edits: Sequence[Edit], log: ReadLog, known: Templates | None) -> Asked:
-    edit, names = edits[0], columns_by_name(row)
-    for field in names.get("paraphrase", ()):
-        cell = row.values[field]
-        texts = (
-            [text for text in cell.split(SEPARATOR) if text.strip()]
-            if isinstance(cell, str)
-            else cell or []
-        )
-        yield from (
-            paraphrase(edit, text)
-            for text in replace(row, values={**row.values, field: texts}).texts(field)
-        )
-    yield from (
-        neighbour(edit, pair.text("prompt"), pair.text("answer"))
-        for pair in row.objects("neighborhood")
-    )
-    for field in names.get("neighborhood_prompt", ()):
-        query, answer = (_if_any(row, name) for name in (field, field.replace("prompt", "answer")))
+def _text_in(row: Row, column: str) -> str:
+    return "" if row.values.get(column) is None else row.text(column)
+
+
+def _questions(
+    row: Row, edits: Sequence[Edit], log: ReadLog, wordings: Templates | None
+) -> Questions:
+    [edit] = edits
+    columns = columns_by_name(row)
+    for column in columns.get("paraphrase", ()):
+        for text in _texts_in(row, column):
+            yield paraphrase(edit, text)
+
+    for pair in row.objects("neighborhood"):
+        yield neighbour(edit, pair.text("prompt"), pair.text("answer"))
+    for column in columns.get("neighborhood_prompt", ()):
+        query = _text_in(row, column)
+        answer = _text_in(row, column.replace("prompt", "answer"))
         if query or answer:
             yield neighbour(edit, query, answer)
 
 
+def _texts_in(row: Row, column: str) -> tuple[str, ...]:
+    """The texts of a cell: a list, or several in one text with separators between them."""
+    cell = row.values[column]
+    if isinstance(cell, str):
+        texts = [text for text in cell.split(SEPARATOR) if text.strip()]
+    else:
+        texts = cell or []
+    with_list = replace(row, values={**row.values, column: texts})
+    return with_list.texts(column)
+
+
 FORM = Form(
-    "own facts (prompt, target_new; where known subject, target_true, paraphrase, neighborhood_prompt, ...)",
-    lambda row: {*NEEDED} <= {*map(name_of, row.values)}, _edits, _asked, published=False,
-)  # fmt: skip
+    "own facts "
+    "(prompt, target_new; where known subject, target_true, paraphrase, neighborhood_prompt, ...)",
+    _recognises,
+    _edits,
+    _questions,
+    is_published=False,
+)

@@ -15,7 +15,10 @@ class PublishedForms:
         return _form_of(row) is not None
 
     def edit(self, row: Row) -> Edit:
-        """The row's own edit, to its made-up object. Raises DataError for a missing or unusable field."""
+        """The row's own edit, to its made-up object.
+
+        Raises DataError for a missing or unusable field.
+        """
         form = _form_of(row)
         if form is None:
             raise ValueError(f"{row.place} is of no published form")
