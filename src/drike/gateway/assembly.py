@@ -1,4 +1,4 @@
-"""The parts of a gateway that also `drike edits verify` goes through: upstream, placements, editor, edits."""
+"""The parts of a gateway that `drike edits verify` goes through, too: upstream, editor and edits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
