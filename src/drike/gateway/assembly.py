@@ -1,4 +1,4 @@
-"""The parts of a gateway that `drike edits verify` goes through, too: upstream, editor and edits."""
+"""The parts of a gateway that `drike edits verify` goes through as well: upstream, editor, edits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
