@@ -13,7 +13,8 @@ import numpy as np
 
 from drike.edits.conditions import applies
 from drike.edits.record import EditVersion, Status
-from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit, word_weights
+from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
+from drike.encoders.salience import word_weights
 from drike.gates.inventory import inventory
 from drike.gates.name_index import NameIndex
 from drike.gates.names import edits_named

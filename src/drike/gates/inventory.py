@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.encoders.base import FloatArray, TextEncoder, salience_version, salient, unit
+from drike.encoders.base import FloatArray, TextEncoder, salient, unit
+from drike.encoders.salience import salience_version
 from drike.text.relation_wordings import Relation, built_in
 
 # What a cosine is multiplied by; chosen on public data (benchmarks/notes/gate.md).

@@ -11,7 +11,7 @@ from itertools import islice
 from math import exp
 
 from drike.edits.record import EditRecord
-from drike.encoders.base import content
+from drike.encoders.salience import content
 from drike.gates.name_index import Mention
 from drike.text.glossary import own_name
 from drike.text.question_forms import (

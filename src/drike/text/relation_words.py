@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 
-from drike.encoders.base import content
+from drike.encoders.salience import content
 from drike.text.glossary import glossed
 from drike.text.word_lists import data_sections
 from drike.text.words import masked, words
