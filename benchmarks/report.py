@@ -23,7 +23,7 @@ from drike.edits.edit import Aspect
 from drike.research.datasets.dataset import SplitIds
 from drike.research.evaluation.metrics import Outcome, counted, summary_of
 from drike.research.report.tables import costs, paired, table1
-from drike.research.runs.run import FILE, SPLIT, append, outcomes_path, write_record
+from drike.research.runs.files import RUN, SPLIT, append, outcomes_path, write_record
 from drike.support.files import with_checksum
 from drike.support.table import Table
 from lib import pages
@@ -65,7 +65,7 @@ def make_run(folder: Path, cases: int, editors: tuple[str, ...]) -> None:
         "trained_sha256": None, "data": [], "data_fingerprint": "0" * 64, "encoders": {},
         "fallbacks": [], "versions": {},
     }  # fmt: skip
-    write_record(folder, FILE, with_checksum(record))
+    write_record(folder, RUN, with_checksum(record))
     for editor in editors:
         append(outcomes_path(folder, editor), map(asdict, made_up(editor, cases)))
 

@@ -36,7 +36,7 @@ from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
-from drike.research.runs.run import Setup
+from drike.research.runs.setup import Setup
 from drike.research.training.algorithm1 import rewrite_reward, train
 from lib import pages
 

@@ -10,7 +10,7 @@ import pytest
 from drike.encoders import HashingEncoder
 from drike.research.datasets.dataset import SplitIds
 from drike.research.runs.checkpoint import load
-from drike.research.runs.run import append, read_outcomes
+from drike.research.runs.files import append, read_outcomes
 from tests.fakes.commands import SMALL, run
 
 

@@ -22,7 +22,7 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.judge import RULES
-from drike.research.runs.run import read_outcomes
+from drike.research.runs.files import read_outcomes
 from tests.fakes.commands import SMALL, run
 
 

@@ -19,7 +19,7 @@ from drike.cli.runs import alone_at
 from drike.research.editors.budgets import Threshold
 from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import checkpoint
-from drike.research.runs.run import outcomes_path, read_outcomes
+from drike.research.runs.files import outcomes_path, read_outcomes
 from drike.support.files import with_checksum
 from tests.fakes.commands import SMALL, run
 

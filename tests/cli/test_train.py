@@ -19,7 +19,7 @@ from drike.research import datasets
 from drike.research.datasets.dataset import SplitIds
 from drike.research.editors.budgets import Fraction, Threshold
 from drike.research.runs.checkpoint import load, save
-from drike.research.runs.run import read_outcomes
+from drike.research.runs.files import read_outcomes
 from tests.fakes.commands import SMALL, run
 
 

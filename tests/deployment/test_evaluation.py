@@ -21,7 +21,7 @@ from drike.research.editors.factprompt import FactPrompt
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import summarise
 from drike.research.report.gate_tables import gate_table, near_misses
-from drike.research.runs.run import read_outcomes
+from drike.research.runs.files import read_outcomes
 from tests.fakes.commands import run
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, follows_the_fact, old_object

@@ -22,8 +22,8 @@ from drike.research.evaluation.metrics import (
     summarise,
 )
 from drike.research.report.tables import aspects, hops
-from drike.research.runs.evaluating import recovered_outcomes
-from drike.research.runs.run import append, outcomes_path, read_outcomes
+from drike.research.runs.evaluation_run import recovered_outcomes
+from drike.research.runs.files import append, outcomes_path, read_outcomes
 from drike.support.records import read
 from drike.support.table import Estimate
 from tests.fakes.scripted import ScriptedModel

@@ -15,7 +15,7 @@ from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
 from drike.research.evaluation.judge import Judge
 from drike.research.evaluation.metrics import summarise
-from drike.research.runs.evaluating import answered_cases
+from drike.research.runs.evaluation_run import answered_cases
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, old_object
 

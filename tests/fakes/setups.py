@@ -7,7 +7,7 @@ from functools import cache
 from drike.encoders import HashingEncoder
 from drike.research import datasets
 from drike.research.editors.pool import Pool
-from drike.research.runs.run import Setup
+from drike.research.runs.setup import Setup
 
 ENCODER = HashingEncoder()
 

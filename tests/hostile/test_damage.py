@@ -28,7 +28,8 @@ from drike.research.report.tables import costs, table1, work
 from drike.research.report.training_tables import by_epoch, epochs_table
 from drike.research.runs import checkpoint
 from drike.research.runs.checkpoint import Checkpoint
-from drike.research.runs.run import Run, read_lines, write_record
+from drike.research.runs.files import read_lines, write_record
+from drike.research.runs.run import Run
 from drike.research.training.algorithm1 import EpisodeRecord
 from drike.support.files import with_checksum
 from drike.support.table import as_markdown

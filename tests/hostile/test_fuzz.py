@@ -34,7 +34,7 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Similarity
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
-from drike.research.runs.run import append, read_outcomes
+from drike.research.runs.files import append, read_outcomes
 from tests.datasets.test_datasets import flat_row, row
 from tests.datasets.test_forms import group, known_row, zsre_row
 from tests.fakes.scripted import ScriptedModel

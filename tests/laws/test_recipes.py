@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.research.runs.run import has_begun
+from drike.research.runs.folders import has_begun
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"

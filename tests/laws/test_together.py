@@ -35,7 +35,7 @@ from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import Outcome
-from drike.research.runs.run import read_outcomes
+from drike.research.runs.files import read_outcomes
 from drike.research.training.algorithm1 import Episode, in_blocks, rewrite_reward, train
 from drike.support.parallel import GRACE
 from tests.fakes.answers import cached, kept_answers

@@ -25,7 +25,7 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Similarity
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
-from drike.research.runs.run import read_outcomes
+from drike.research.runs.files import read_outcomes
 from tests.fakes.commands import run
 
 ray = pytest.importorskip("ray")

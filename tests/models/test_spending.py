@@ -21,7 +21,8 @@ from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
 from drike.models.served import ApiOptions, Meter, TokenCounts, estimated_tokens
 from drike.models.served.cache import AnswerCache, CachedModel
-from drike.research.runs.run import read_outcomes, total_usage
+from drike.research.runs.files import read_outcomes
+from drike.research.runs.usage import total_usage
 from drike.tinyfacts import TEMPLATES
 from tests.fakes.commands import run
 from tests.fakes.scripted import ScriptedModel

@@ -10,8 +10,8 @@ from drike.errors import ModelError, RunError
 from drike.models.protocols import Usage
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.evaluation.judge import GREEDY
-from drike.research.runs.evaluating import evaluate_rest
-from drike.research.runs.run import add_usage, read_usage
+from drike.research.runs.evaluation_run import evaluate_rest
+from drike.research.runs.usage import add_usage, read_usage
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS
 

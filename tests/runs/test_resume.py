@@ -23,7 +23,7 @@ from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
-from drike.research.runs.run import append, keep_lines, read_lines
+from drike.research.runs.files import append, keep_lines, read_lines
 from drike.research.training.algorithm1 import (
     Episode,
     EpisodeRecord,

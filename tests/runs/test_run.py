@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from drike.errors import RunError
-from drike.research.runs.run import Run, append, keep_lines
+from drike.research.runs.files import append, keep_lines
+from drike.research.runs.run import Run
 from drike.support.files import write_text
 from tests.fakes.commands import run
 

@@ -18,9 +18,9 @@ from drike.research.editors.selectors import RoleCounts
 from drike.research.evaluation.evaluate import answers_under, evaluate
 from drike.research.evaluation.metrics import summarise
 from drike.research.runs import checkpoint
-from drike.research.runs.run import ANSWERS as ANSWERS_FILE
-from drike.research.runs.run import append
-from drike.research.runs.training import recovered_answers
+from drike.research.runs.files import ANSWERS as ANSWERS_FILE
+from drike.research.runs.files import append
+from drike.research.runs.query_policy_run import recovered_answers
 from drike.research.training.s_objective import minus_s, train_query_policy, training_cases
 from tests.fakes.commands import run
 from tests.fakes.suggestible import ACTIONS, MODEL, POOL, TEST, TRAIN, UNTRAINED, trained

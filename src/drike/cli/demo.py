@@ -35,8 +35,10 @@ from drike.research.editors.retriever import Retriever
 from drike.research.evaluation.judge import Judge
 from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import checkpoint
-from drike.research.runs.run import Run, Setup, has_records
-from drike.research.runs.training import Method, new_editor
+from drike.research.runs.folders import has_records
+from drike.research.runs.method import Method, new_editor
+from drike.research.runs.run import Run
+from drike.research.runs.setup import Setup
 
 _INTRODUCTION = (
     "TinyFacts: real facts, and a small model whose in-context behaviour was trained in from a "

@@ -14,8 +14,11 @@ from drike.research.evaluation.evaluate import AnsweredCases
 from drike.research.evaluation.metrics import Outcome
 from drike.research.report import tables
 from drike.research.report.gate_tables import deployed_tables
-from drike.research.runs import evaluating
-from drike.research.runs.run import Prepared, Setup, read_usage
+from drike.research.runs.deployed_run import DeployedEvaluation, Deployment, run_deployed
+from drike.research.runs.evaluation_run import Evaluation, EvaluationEvent, run_evaluation
+from drike.research.runs.events import Prepared
+from drike.research.runs.setup import Setup
+from drike.research.runs.usage import read_usage
 from drike.support.files import write_text
 from drike.support.table import Table, as_markdown
 
@@ -30,14 +33,14 @@ def watch_evaluation(
     *,
     notes: Sequence[str] = (),
     **how: Any,
-) -> evaluating.Evaluation:
+) -> Evaluation:
     """Evaluate editors on the test edits with a bar; save and print the tables.
 
     how: as `run_evaluation` takes it.
     """
-    events = evaluating.run_evaluation(folder, setup, model, editors, **how)
+    events = run_evaluation(folder, setup, model, editors, **how)
     evaluation = runs.watch(events, _show, model)
-    assert isinstance(evaluation, evaluating.Evaluation)  # noqa: S101 - its last event
+    assert isinstance(evaluation, Evaluation)  # noqa: S101 - its last event
     shown = _tables(evaluation, setup, model, notes)
     write_text(folder / TABLES, "\n".join(map(as_markdown, shown)))
     draw(*shown)
@@ -56,7 +59,7 @@ def watch_evaluation(
     return evaluation
 
 
-def _show(event: evaluating.EvaluationEvent) -> None:
+def _show(event: EvaluationEvent) -> None:
     if isinstance(event, AnsweredCases):
         say(
             f"{event.asked} questions were put to the unedited model first, whose answer is right "
@@ -69,7 +72,7 @@ def _show(event: evaluating.EvaluationEvent) -> None:
 
 
 def _tables(
-    evaluation: evaluating.Evaluation, setup: Setup, model: LanguageModel, notes: Sequence[str]
+    evaluation: Evaluation, setup: Setup, model: LanguageModel, notes: Sequence[str]
 ) -> list[Table]:
     summaries = evaluation.summaries
     rule = evaluation.rule
@@ -93,20 +96,18 @@ def _tables(
 
 def watch_deployed(
     folder: Path,
-    deployment: evaluating.Deployment,
+    deployment: Deployment,
     model: LanguageModel,
     editors: Sequence[Editor],
-    paper: evaluating.Evaluation,
+    paper: Evaluation,
 ) -> None:
     """Evaluate editors behind the gate.
 
     Draws tables, and adds them to those of `paper`, of queries under their edit.
     """
-    events = evaluating.run_deployed(
-        folder, deployment, model, editors, paper.cases, rule=paper.rule
-    )
+    events = run_deployed(folder, deployment, model, editors, paper.cases, rule=paper.rule)
     deployed = runs.watch(events, lambda event: None, model)
-    assert isinstance(deployed, evaluating.DeployedEvaluation)  # noqa: S101 - its last event
+    assert isinstance(deployed, DeployedEvaluation)  # noqa: S101 - its last event
     title = (
         f"{deployment.size:,} edits in force, {len(paper.cases)} test edits, "
         f"model {model.info.name}, gate {deployment.name}"

@@ -13,8 +13,8 @@ from drike.errors import UsageError
 from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, load, template_for
 from drike.research.datasets import TINYFACTS
 from drike.research.editors.in_context import TokenLimit
-from drike.research.runs import run as files
 from drike.research.runs.run import Settings
+from drike.research.runs.usage import add_usage, total_usage
 
 # The values of options that neither the command line nor a run gives.
 DEFAULTS = Settings(
@@ -60,7 +60,7 @@ def open_model(
     if at.dry_run:
         model = CountingModel(name, template, api)
     else:
-        remaining = api.after(files.total_usage(at.resume)) if at.resume else api
+        remaining = api.after(total_usage(at.resume)) if at.resume else api
         model = load(
             name,
             template=template,
@@ -99,7 +99,7 @@ def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
     """
     opening = model.usage
     if folder is not None and opening.requests:
-        files.add_usage(folder, "probe", opening)
+        add_usage(folder, "probe", opening)
     try:
         yield
     finally:

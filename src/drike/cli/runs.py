@@ -17,9 +17,13 @@ from drike.cli.options import RunOptions
 from drike.errors import RunError, UsageError
 from drike.models import LanguageModel
 from drike.research.evaluation.evaluate import CaseAnswers
-from drike.research.runs import run as files
-from drike.research.runs.evaluating import CaseEvaluated
-from drike.research.runs.run import PhaseStarted, Run, Setup, TrainedRun
+from drike.research.runs.evaluation_run import CaseEvaluated
+from drike.research.runs.events import PhaseStarted
+from drike.research.runs.files import EVALUATIONS
+from drike.research.runs.folders import has_begun, locked, require_new
+from drike.research.runs.run import Run, TrainedRun
+from drike.research.runs.setup import Setup
+from drike.research.runs.usage import total_usage
 from drike.research.training.algorithm1 import Episode
 from drike.support.records import read
 
@@ -45,9 +49,9 @@ def new_run(out: Path | None, command: str, run: Path | None = None) -> Path:
     begun again.
     """
     if out is None:
-        parent = run / files.EVALUATIONS if run else Path("runs")
+        parent = run / EVALUATIONS if run else Path("runs")
         out = parent / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
-    files.require_new(out)
+    require_new(out)
     return out
 
 
@@ -228,15 +232,15 @@ def alone_at(folder: Path, command: str | None) -> Iterator[None]:
     process uses it.
     """
     is_new = not folder.exists()
-    with files.locked(folder):
+    with locked(folder):
         try:
             yield
         except BaseException:
-            if files.has_begun(folder):
+            if has_begun(folder):
                 complain(f"What was done so far is in {folder}", "yellow")
                 if command is not None:
                     again = f"{this_command()} {command} --resume {folder}"
                     complain(f"Continue with: {again}", "yellow")
-            elif is_new and not files.total_usage(folder).tokens:
+            elif is_new and not total_usage(folder).tokens:
                 shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -14,7 +14,8 @@ from drike.research.datasets import SplitIds
 from drike.research.datasets.dataset import keys_of
 from drike.research.editors.pool import Pool
 from drike.research.report.reported_runs import trained_run
-from drike.research.runs.run import Run, Settings, Setup, TrainedRun
+from drike.research.runs.run import Run, Settings, TrainedRun
+from drike.research.runs.setup import Setup
 
 
 def open_setup(

@@ -37,8 +37,8 @@ from drike.research.editors.retriever import Form
 from drike.research.evaluation.evaluate import answers_under
 from drike.research.evaluation.judge import Judge
 from drike.research.evaluation.risk_control import Guarantee
-from drike.research.runs import training
-from drike.research.runs.run import Setup
+from drike.research.runs.method import Method, new_editor, scored_probes
+from drike.research.runs.setup import Setup
 from drike.research.training.s_objective import actions, check_possible, training_cases
 
 CALIBRATE_ON = 100  # edits held out for a guarantee
@@ -48,7 +48,7 @@ _Budget = Literal["threshold", "all", "half"]
 
 
 @dataclass(frozen=True)
-class MethodFlags(training.Method):
+class MethodFlags(Method):
     """`Method` as options of the command, in the order of help; their defaults stand there."""
 
     objective: Annotated[
@@ -203,7 +203,7 @@ class TrainingPlan:
     data: DataOptions
     edits: int | None
     model: ModelOptions
-    method: training.Method
+    method: Method
     at: RunOptions
     api: ApiFlags
 
@@ -246,7 +246,7 @@ def _train(plan: TrainingPlan) -> None:
     refused: GuaranteeError | None = None
     with runs.recorded_at(folder, setup, opened, settings, options, command="train", at=at):
         head_encoder = load_encoder(method.policy_encoder or data.encoder)
-        editor = training.new_editor(method, setup, head_encoder, limit=opened.limit)
+        editor = new_editor(method, setup, head_encoder, limit=opened.limit)
         try:
             watch_training(folder, setup, opened, editor, method)
             if method.is_per_query:
@@ -258,7 +258,7 @@ def _train(plan: TrainingPlan) -> None:
         raise refused
 
 
-def _guarantee(method: training.Method, replicas: int) -> Guarantee | None:
+def _guarantee(method: Method, replicas: int) -> Guarantee | None:
     """What --guarantee asks for. Raises UsageError for options that do not go together."""
     if method.parallel_edits < replicas:
         remedy = (
@@ -283,7 +283,7 @@ def _guarantee(method: training.Method, replicas: int) -> Guarantee | None:
 
 
 def _count_training(
-    counting: CountingModel, setup: Setup, method: training.Method, limit: TokenLimit | None
+    counting: CountingModel, setup: Setup, method: Method, limit: TokenLimit | None
 ) -> None:
     """Count the most calls that all epochs can take, and those for the answers under each mix."""
     _count_epoch(counting, setup, method, limit)
@@ -308,7 +308,7 @@ def _count_training(
 
 
 def _count_epoch(
-    counting: CountingModel, setup: Setup, method: training.Method, limit: TokenLimit | None
+    counting: CountingModel, setup: Setup, method: Method, limit: TokenLimit | None
 ) -> None:
     """Count the most calls of one epoch.
 
@@ -316,9 +316,7 @@ def _count_epoch(
     many prefixes as fit with the shortest retains.
     """
     style = method.style
-    probes_by_edits = {
-        case.edits: training.scored_probes(method, case) for case in setup.split.train
-    }
+    probes_by_edits = {case.edits: scored_probes(method, case) for case in setup.split.train}
     for candidates in setup.pool.for_groups(list(probes_by_edits)):
         probes = probes_by_edits[candidates.edits]
         queries = [probe.query for probe in probes]

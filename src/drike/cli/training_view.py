@@ -14,8 +14,12 @@ from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.research.report import tables
 from drike.research.report.training_tables import by_epoch
-from drike.research.runs import training
-from drike.research.runs.run import PhaseStarted, Prepared, Setup, read_usage
+from drike.research.runs.events import PhaseStarted, Prepared
+from drike.research.runs.method import Method
+from drike.research.runs.query_policy_run import QueryPolicyEvent, run_query_policy
+from drike.research.runs.setup import Setup
+from drike.research.runs.training_run import TrainingEvent, recovered_episodes, run_training
+from drike.research.runs.usage import read_usage
 from drike.research.training.algorithm1 import Episode
 from drike.research.training.s_objective import Expected
 from drike.support.table import as_text, counted
@@ -30,7 +34,7 @@ def watch_training(
     setup: Setup,
     opened: OpenedModel,
     editor: InContextEditor[RankAndCut],
-    method: training.Method,
+    method: Method,
 ) -> None:
     """Train to the end.
 
@@ -41,7 +45,7 @@ def watch_training(
     cases = len(setup.split.train)
     epoch: list[Episode] = []
 
-    def show(event: training.TrainingEvent) -> str | None:
+    def show(event: TrainingEvent) -> str | None:
         match event:
             case Prepared():
                 head = (
@@ -61,14 +65,14 @@ def watch_training(
                 return _epoch_so_far(epoch, finished=len(epoch) == cases)
         return None
 
-    events = training.run_training(
+    events = run_training(
         folder,
         setup,
         opened.model,
         editor,
         method,
         described=opened.described,
-        past=training.recovered_episodes(folder),
+        past=recovered_episodes(folder),
     )
     try:
         runs.watch(events, show, opened.model)
@@ -100,7 +104,7 @@ def watch_query_policy(
     setup: Setup,
     model: LanguageModel,
     editor: InContextEditor[RankAndCut],
-    method: training.Method,
+    method: Method,
     *,
     guarantee: Guarantee | None = None,
 ) -> None:
@@ -108,11 +112,11 @@ def watch_query_policy(
 
     Raises GuaranteeError.
     """
-    events = training.run_query_policy(folder, setup, model, editor, method, guarantee=guarantee)
+    events = run_query_policy(folder, setup, model, editor, method, guarantee=guarantee)
     runs.watch(events, _show_query_policy, model)
 
 
-def _show_query_policy(event: training.QueryPolicyEvent) -> None:
+def _show_query_policy(event: QueryPolicyEvent) -> None:
     match event:
         case PhaseStarted():
             edits = f"{event.total} edits"

@@ -11,7 +11,7 @@ from drike.prompts import Role
 from drike.research.evaluation.metrics import Outcome
 from drike.research.report.groups import Group
 from drike.research.report.reported_runs import ReportedRun
-from drike.research.runs.run import CasePrompts
+from drike.research.runs.files import CasePrompts
 
 _ASPECTS = tuple(aspect.value for aspect in Aspect)
 _ROLES = (*(role.value for role in Role), "edit")

@@ -21,7 +21,7 @@ from drike.research.evaluation.metrics import (
     summary_of,
 )
 from drike.research.report.reported_runs import ReportedRun, read_runs
-from drike.research.runs import run as files
+from drike.research.runs import files
 from drike.support.table import Difference
 
 UNEDITED = "Unedited"

@@ -17,11 +17,11 @@ from drike.models.protocols import Usage
 from drike.research.datasets.dataset import SplitIds
 from drike.research.deployment.gate_records import GateRecord
 from drike.research.evaluation.metrics import Outcome, Summary
-from drike.research.runs import run as files
+from drike.research.runs import files
 from drike.research.runs.run import Run
+from drike.research.runs.usage import read_usage
 from drike.research.training.algorithm1 import EpisodeRecord
 
-_EPISODES = "episodes.jsonl"
 # Settings in which two runs may differ and still share a table, or that the report shows elsewhere.
 NOT_COMPARED = {
     "run", "data", "model", "seed", "editors", "order", "sigmas", "write", "device", "test",
@@ -77,7 +77,7 @@ def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
 
     evaluated = set()
     for folder in folders:
-        if not (folder / _EPISODES).exists():
+        if not (folder / files.EPISODES).exists():
             evaluated.add(trained_run(Run.open(folder)))
 
     runs = []
@@ -125,7 +125,7 @@ def read_run(folder: Path) -> ReportedRun:
         episodes=training.episodes,
         asked_episodes=asked_episodes,
         form="; ".join(file.form for file in run.record.data),
-        usage=training.usage | files.read_usage(folder),
+        usage=training.usage | read_usage(folder),
         written={editor: _written(folder, of_editor) for editor, of_editor in outcomes.items()},
         prompts={editor: _prompts(folder, editor) for editor in outcomes},
         stored=_text(run.record.settings.get("stored") or ""),
@@ -153,16 +153,16 @@ def _training_behind(run: Run, split: SplitIds) -> _Training:
     """The training that a run is, or that it evaluated. split: the run's own. Raises RunError."""
     folder = run.folder
     trained = trained_run(run)
-    own_episodes = (folder / _EPISODES).exists()
+    own_episodes = (folder / files.EPISODES).exists()
     origin = folder if own_episodes else trained
     episodes = []
     if origin is not None:
-        episodes = files.read_lines(origin / _EPISODES, EpisodeRecord, "train again")
+        episodes = files.read_lines(origin / files.EPISODES, EpisodeRecord, "train again")
     if trained is None or trained == folder.resolve():
         return _Training(split, tuple(episodes), {}, {})
 
     before = Run.open(trained)
-    usage = files.read_usage(trained)
+    usage = read_usage(trained)
     return _Training(
         before.split(),
         tuple(episodes),
@@ -192,7 +192,7 @@ def _compared_settings(
 def _missing_editors(run: Run, outcomes: Mapping[str, object]) -> list[str]:
     """The editors that were to be evaluated, or that the summary has, without outcomes."""
     summary = files.read_json(
-        run.folder / "summary.json", Mapping[str, Summary], "remove it, or evaluate again"
+        run.folder / files.SUMMARY, Mapping[str, Summary], "remove it, or evaluate again"
     )
     expected = dict.fromkeys(map(_text, [*(run.editors or ()), *(summary or {})]))
     evaluated = {files.slug(editor) for editor in outcomes}
@@ -221,7 +221,7 @@ def _prompts(folder: Path, editor: str) -> dict[str, files.CasePrompts]:
 
 def evaluate_again(folder: Path | str) -> str:
     """The command that evaluates the editors that a run's folder lacks."""
-    option = "--run" if (Path(folder) / _EPISODES).exists() else "--resume"
+    option = "--run" if (Path(folder) / files.EPISODES).exists() else "--resume"
     return f"drike evaluate {option} {folder}"
 
 
@@ -232,13 +232,13 @@ def trained_run(run: Run) -> Path | None:
     """
     here = run.folder.resolve()
     if run.run is None:
-        return here if (here / _EPISODES).exists() else None
+        return here if (here / files.EPISODES).exists() else None
 
     places = [Path(run.run), here.parent / Path(run.run).name]
     if here.parent.name == files.EVALUATIONS:
         places.insert(0, here.parents[1])
     for place in places:
-        if (place / files.FILE).exists():
+        if (place / files.RUN).exists():
             return place.resolve()
     return None
 
@@ -250,7 +250,7 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
     """
     folder = run.folder
     paths = sorted((folder / files.OUTCOMES).glob("*.jsonl"))
-    resumable = run.record.options is not None and not (folder / _EPISODES).exists()
+    resumable = run.record.options is not None and not (folder / files.EPISODES).exists()
     remedy = f"continue with {evaluate_again(folder)}" if resumable else "evaluate again"
     if not paths:
         if resumable:

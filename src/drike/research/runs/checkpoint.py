@@ -1,4 +1,7 @@
-"""Save and load a trained policy in one file: its tensors, and all else as JSON with the SHA-256 of the file."""
+"""Save and load a trained policy in one file.
+
+It holds the tensors, and all else as JSON with the SHA-256 of the file.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ from drike.support.records import read
 
 _LOG = logging.getLogger(__name__)
 FILE = "checkpoint.safetensors"
-_KEY, _ZEROS = "drike", "0" * 64  # the latter stands for the digest while it is computed
+_KEY = "drike"  # of the JSON in the metadata
+_ZEROS = "0" * 64  # stands for the digest while it is computed
+_HEAD = "head."  # before the names of the head's tensors
 _BUDGETS: Mapping[str, type[Threshold | Fraction]] = {"threshold": Threshold, "fraction": Fraction}
 _AGAIN = "train or copy it again"
 _LARGEST_WEIGHT = 1e9  # sums of products of two such weights stay far below the largest float32
@@ -36,9 +41,19 @@ _LARGEST_WEIGHT = 1e9  # sums of products of two such weights stay far below the
 
 @dataclass(frozen=True)
 class _Encoder:
+    """An encoder as a checkpoint names it. sha256: of its files, None if it has none."""
+
     name: str
     dim: int
     sha256: str | None
+
+    @classmethod
+    def of(cls, encoder: TextEncoder) -> _Encoder:
+        return cls(encoder.name, encoder.dim, encoder.identity.get("sha256"))
+
+    def is_same_as(self, other: _Encoder) -> bool:
+        """Whether two give the same features; the same files may have two names."""
+        return self == other or (self.sha256 is not None and self.sha256 == other.sha256)
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,10 @@ class _Described:
 
 @dataclass(frozen=True)
 class Checkpoint(Trained):
-    """What training leaves. training: model, data and settings, for people. promise: the guarantee of `per_query`."""
+    """What training leaves.
+
+    training: model, data and settings, for people. promise: the guarantee of `per_query`.
+    """
 
     training: Mapping[str, object] = field(default_factory=dict)
     promise: CertifiedGuarantee | None = None
@@ -75,43 +93,69 @@ class Checkpoint(Trained):
     @property
     def trained_on(self) -> frozenset[tuple[str, str]]:
         """Keys of all edits that it was trained or calibrated on."""
-        return self.retriever.trained_on | (
-            self.per_query.trained_on if self.per_query else frozenset()
-        )
+        if self.per_query is None:
+            return self.retriever.trained_on
+        return self.retriever.trained_on | self.per_query.trained_on
+
+
+# Saving.
 
 
 def save(checkpoint: Checkpoint, path: str | Path) -> None:
-    """Write a checkpoint to a file or folder, whole or not at all. Raises OSError, TypeError for a learned budget."""
-    retriever, budget, policy = checkpoint.retriever, checkpoint.budget, checkpoint.per_query
+    """Write a checkpoint to a file or folder, whole or not at all.
+
+    Raises OSError, TypeError for a learned budget.
+    """
+    retriever = checkpoint.retriever
+    budget = checkpoint.budget
     if not isinstance(budget, Threshold | Fraction):
         raise TypeError(f"a {type(budget).__name__} cannot be saved")
-    encoder = retriever.encoder
     described = _Described(
-        format=2, form=retriever.form, encoder=_Encoder(encoder.name, encoder.dim, encoder.identity.get("sha256")),
-        budget={"kind": type(budget).__name__.lower(), **asdict(budget)}, style=checkpoint.style,
-        training=dict(checkpoint.training), facts=tuple(sorted(retriever.trained_on)),
-        per_query=_PerQuery(policy.gate, policy.shown, tuple(sorted(policy.trained_on))) if policy else None,
-        promise=checkpoint.promise, sha256=_ZEROS,
-    )  # fmt: skip
-    head = {f"head.{name}": weight.detach() for name, weight in retriever.head.state_dict().items()}
-    write_bytes(_file(Path(path)), _sealed(asdict(described), head))
+        format=2,
+        form=retriever.form,
+        encoder=_Encoder.of(retriever.encoder),
+        budget={"kind": type(budget).__name__.lower(), **asdict(budget)},
+        style=checkpoint.style,
+        training=dict(checkpoint.training),
+        facts=tuple(sorted(retriever.trained_on)),
+        per_query=_saved_policy(checkpoint.per_query),
+        promise=checkpoint.promise,
+        sha256=_ZEROS,
+    )
+    tensors = {}
+    for name, weight in retriever.head.state_dict().items():
+        tensors[_HEAD + name] = weight.detach()
+    write_bytes(_file(Path(path)), _sealed(asdict(described), tensors))
+
+
+def _saved_policy(policy: QueryPolicy | None) -> _PerQuery | None:
+    if policy is None:
+        return None
+    return _PerQuery(policy.gate, policy.shown, tuple(sorted(policy.trained_on)))
+
+
+def _sealed(described: Mapping[str, object], tensors: Mapping[str, Tensor]) -> bytes:
+    """The bytes of a checkpoint, with their own digest, computed as if that were zeros."""
+    metadata = {_KEY: json.dumps({**described, "sha256": _ZEROS})}
+    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    content = safetensors.torch.save(contiguous, metadata)
+    digest = hashlib.sha256(content).hexdigest()
+    return content.replace(_ZEROS.encode(), digest.encode(), 1)
+
+
+# Loading.
 
 
 def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
-    """Read a checkpoint from its file or folder; its encoder is loaded by name unless given. Raises CheckpointError."""
+    """Read a checkpoint from its file or folder. Raises CheckpointError.
+
+    encoder: default: the one that it names, which is loaded.
+    """
     path = _file(Path(path))
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise CheckpointError(
-            f"{path.parent} holds no {path.name}: give a folder that `drike train` wrote"
-        ) from None
-    except OSError as problem:
-        raise CheckpointError(f"{path} cannot be read ({problem}): {_AGAIN}") from problem
+    content = _content(path)
     try:
         described = _verified(content)
-        # Copied, since in the file's memory they are aligned differently, and then a product is rounded differently.
-        tensors = {name: tensor.clone() for name, tensor in safetensors.torch.load(content).items()}
+        tensors = _tensors(content)
     except (
         ValueError,
         KeyError,
@@ -124,31 +168,7 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
             f"{path} is damaged, or no checkpoint ({problem}): {_AGAIN}"
         ) from problem
     try:
-        if "mixes" in (described["per_query"] or {}):
-            _LOG.warning(
-                "%s holds dr-ike-q of an earlier version, which is left out: train it again", path
-            )
-            described |= {"per_query": None, "promise": None}
-        policy = read(
-            _Described, {"promise": None} | described
-        )  # files of early versions have none
-        retriever = _retriever(policy, tensors, path, encoder)
-        if (kind := _BUDGETS.get(str(policy.budget.get("kind")))) is None:
-            raise ValueError(
-                f"this version has no budget {policy.budget.get('kind')!r}"
-            )  # a learned one
-        budget = read(
-            kind, {name: value for name, value in policy.budget.items() if name != "kind"}
-        )
-        trained = Checkpoint(retriever, budget, policy.style, policy.training, policy.promise)
-        if (of := policy.per_query) is None:
-            return trained
-        if not of.shown or of.gate.encoder != retriever.encoder.name:
-            raise ValueError("its policy per query has no mix, or the gate of another encoder")
-        return replace(
-            trained,
-            per_query=QueryPolicy(of.gate, of.shown, retriever.encoder, frozenset(of.facts)),
-        )
+        return _restored(described, tensors, path, encoder)
     except (ValueError, KeyError, TypeError, RuntimeError) as problem:
         raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
 
@@ -157,56 +177,117 @@ def _file(path: Path) -> Path:
     return path if path.suffix == ".safetensors" else path / FILE
 
 
-def _sealed(described: Mapping[str, object], tensors: Mapping[str, Tensor]) -> bytes:
-    metadata = {_KEY: json.dumps({**described, "sha256": _ZEROS})}
-    content = safetensors.torch.save(
-        {name: tensor.contiguous() for name, tensor in tensors.items()}, metadata
-    )
-    return content.replace(_ZEROS.encode(), hashlib.sha256(content).hexdigest().encode(), 1)
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise CheckpointError(
+            f"{path.parent} holds no {path.name}: give a folder that `drike train` wrote"
+        ) from None
+    except OSError as problem:
+        raise CheckpointError(f"{path} cannot be read ({problem}): {_AGAIN}") from problem
 
 
 def _verified(content: bytes) -> dict[str, Any]:
-    """The JSON object of a checkpoint. Raises ValueError, KeyError or TypeError if any byte has changed."""
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    """The JSON object of a checkpoint.
+
+    Raises ValueError, KeyError or TypeError if any byte has changed.
+    """
+    header_length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + header_length])
     described: dict[str, Any] = json.loads(header["__metadata__"][_KEY])
     digest: str = described["sha256"]
-    if hashlib.sha256(content.replace(digest.encode(), _ZEROS.encode(), 1)).hexdigest() != digest:
+    as_hashed = content.replace(digest.encode(), _ZEROS.encode(), 1)
+    if hashlib.sha256(as_hashed).hexdigest() != digest:
         raise ValueError("SHA-256 differs")
     return described
 
 
+def _tensors(content: bytes) -> dict[str, Tensor]:
+    # Copied, since in the file's memory they are aligned differently, and then a product is
+    # rounded differently.
+    return {name: tensor.clone() for name, tensor in safetensors.torch.load(content).items()}
+
+
+def _restored(
+    described: dict[str, Any],
+    tensors: Mapping[str, Tensor],
+    path: Path,
+    encoder: TextEncoder | None,
+) -> Checkpoint:
+    """The checkpoint of a file.
+
+    Raises CheckpointError for another encoder; ValueError, KeyError, TypeError or RuntimeError
+    for what is no policy of this version.
+    """
+    if "mixes" in (described["per_query"] or {}):
+        _LOG.warning(
+            "%s holds dr-ike-q of an earlier version, which is left out: train it again", path
+        )
+        described = described | {"per_query": None, "promise": None}
+    saved = read(_Described, {"promise": None} | described)  # files of early versions have none
+    retriever = _retriever(saved, tensors, path, encoder)
+    trained = Checkpoint(
+        retriever, _budget(saved.budget), saved.style, saved.training, saved.promise
+    )
+    if saved.per_query is None:
+        return trained
+    return replace(trained, per_query=_query_policy(saved.per_query, retriever.encoder))
+
+
+def _budget(saved: Mapping[str, object]) -> Threshold | Fraction:
+    """The saved budget. Raises ValueError for one that this version does not have."""
+    kind = _BUDGETS.get(str(saved.get("kind")))
+    if kind is None:  # a learned one
+        raise ValueError(f"this version has no budget {saved.get('kind')!r}")
+    values = {name: value for name, value in saved.items() if name != "kind"}
+    return read(kind, values)
+
+
+def _query_policy(saved: _PerQuery, encoder: TextEncoder) -> QueryPolicy:
+    if not saved.shown or saved.gate.encoder != encoder.name:
+        raise ValueError("its policy per query has no mix, or the gate of another encoder")
+    return QueryPolicy(saved.gate, saved.shown, encoder, frozenset(saved.facts))
+
+
 def _retriever(
-    policy: _Described, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None
+    saved: _Described, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None
 ) -> Retriever:
-    """The saved retriever. Raises CheckpointError for another encoder, ValueError for weights that could overflow."""
+    """The saved retriever.
+
+    Raises CheckpointError for another encoder, ValueError for weights that could overflow.
+    """
     for name, tensor in tensors.items():
-        if (
-            tensor.dtype != torch.float32 or not (tensor.abs() <= _LARGEST_WEIGHT).all()
-        ):  # nan is not
+        # No comparison holds for nan.
+        if tensor.dtype != torch.float32 or not (tensor.abs() <= _LARGEST_WEIGHT).all():
             raise ValueError(
                 f"{name} has numbers that are not float32, not finite or above {_LARGEST_WEIGHT:g}"
             )
-    encoder, saved = (
-        load_encoder(policy.encoder.name) if encoder is None else encoder,
-        policy.encoder,
-    )
-    now = _Encoder(encoder.name, encoder.dim, encoder.identity.get("sha256"))
-    if now != saved and (now.sha256 is None or now.sha256 != saved.sha256):
-        if (now.name, now.dim) == (saved.name, saved.dim):
-            changed = f"encoder {saved.name} has changed since {path} was trained with it"
-            raise CheckpointError(f"{changed}: restore its files, or train again")
-        features = f"{saved.name} ({saved.dim} numbers), not of {now.name} ({now.dim})"
-        raise CheckpointError(
-            f"{path} was trained on features of {features}: load it with that encoder"
-        )
-    retriever = Retriever(encoder, form=policy.form)
-    weights = {
-        name: tensor
-        for name, tensor in tensors.items()
-        if not name.startswith(("budget.", "per_query."))
-    }
-    retriever.head.load_state_dict(
-        {name.removeprefix("head."): tensor for name, tensor in weights.items()}
-    )
-    retriever.trained_on = frozenset(policy.facts)
+    if encoder is None:
+        encoder = load_encoder(saved.encoder.name)
+    _require_encoder(saved.encoder, _Encoder.of(encoder), path)
+
+    weights = {}
+    for name, tensor in tensors.items():
+        # Files of early versions hold the weights of other policies, too.
+        if not name.startswith(("budget.", "per_query.")):
+            weights[name.removeprefix(_HEAD)] = tensor
+    retriever = Retriever(encoder, form=saved.form)
+    retriever.head.load_state_dict(weights)
+    retriever.trained_on = frozenset(saved.facts)
     return retriever
+
+
+def _require_encoder(saved: _Encoder, now: _Encoder, path: Path) -> None:
+    """Raise CheckpointError unless an encoder gives the features that a policy was trained on."""
+    if now.is_same_as(saved):
+        return
+    if (now.name, now.dim) == (saved.name, saved.dim):
+        raise CheckpointError(
+            f"encoder {saved.name} has changed since {path} was trained with it: "
+            "restore its files, or train again"
+        )
+    raise CheckpointError(
+        f"{path} was trained on features of {saved.name} ({saved.dim} numbers), "
+        f"not of {now.name} ({now.dim}): load it with that encoder"
+    )

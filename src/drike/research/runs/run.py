@@ -1,93 +1,27 @@
-"""A run: its data, split and pool (`Setup`), its folder, and its options, settings and model in run.json (`Run`)."""
+"""A run: its folder, and its options, settings and model in run.json."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
-from drike.edits.edit import EditCase
 from drike.encoders import load_encoder
 from drike.errors import RunError
-from drike.models.protocols import LanguageModel, Template, Usage
+from drike.models.protocols import Template
 from drike.research.datasets import Dataset, load
-from drike.research.datasets.dataset import Split, SplitIds
+from drike.research.datasets.dataset import SplitIds
 from drike.research.datasets.form import Paraphrases, Target
-from drike.research.editors.pool import Pool, rotations
-from drike.research.editors.rankings import Ranker
-from drike.research.editors.retriever import Retriever
 from drike.research.evaluation.judge import RuleName
-from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import checkpoint
+from drike.research.runs.files import RUN, SPLIT, write_record
+from drike.research.runs.folders import require_new
+from drike.research.runs.setup import Setup
 from drike.support.extras import versions
-from drike.support.files import (
-    checksum_ok,
-    named_in_errors,
-    sha256,
-    with_checksum,
-    write_bytes,
-    write_text,
-)
-from drike.support.records import Record, parse, read
-
-FILE, SPLIT = "run.json", "split.json"
-ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
-TRAINING_ANSWERS = "training_answers.json"
-OUTCOMES, DEPLOYED, GATE = "outcomes", "deployed", "gate.jsonl"
-EVALUATIONS = "evaluations"
-
-
-@dataclass(frozen=True)
-class Setup:
-    """A data set, its split, and a pool over the demonstrations of the split."""
-
-    dataset: Dataset
-    split: Split
-    pool: Pool
-
-    def prepare(self, cases: Sequence[EditCase], rankers: Iterable[Ranker]) -> list[str]:
-        """Encode the texts that retrievers will read for these edits, before any is timed. Returns notes for people."""
-        candidates = self.pool.for_groups(
-            [edits for case in cases for edits in rotations(case.edits)]
-        )
-        for ranker in rankers:
-            if isinstance(ranker, Retriever):
-                ranker.encoder.encode(
-                    sorted({text for group in candidates for text in ranker.texts(group)})
-                )
-        notes, excluded = (
-            list(self.pool.fallbacks),
-            [group.excluded for group in candidates if group.excluded],
-        )
-        if excluded:
-            what = f"Excluded {sum(excluded)} records that share subject and relation with the edit"
-            notes.append(f"{what}, at {len(excluded)} edits")
-        return notes
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """All texts are encoded. notes: on the demonstrations. recovered: episodes or edits in the folder, of `total`."""
-
-    notes: tuple[str, ...]
-    recovered: int
-    total: int
-
-
-@dataclass(frozen=True)
-class PhaseStarted:
-    """A phase begins: `total` records will follow, less the `done` ones that a stopped run has saved already."""
-
-    name: str
-    total: int
-    done: int = 0
+from drike.support.files import checksum_ok, sha256, with_checksum
+from drike.support.records import parse, read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +55,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class _File:
+class DataFile:
     """A data file in run.json: its form and its SHA-256."""
 
     given: str
@@ -132,17 +66,22 @@ class _File:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What run.json holds. Raises ValueError for a run without the hashes that it must have."""
+    """What run.json holds.
+
+    options: those of the command line, if the command can be resumed. settings: the values in use.
+    model: its identity. trained_sha256: of the checkpoint that an evaluation used. encoders: the
+    identity of each by its name. Raises ValueError for a run without the hashes that it must have.
+    """
 
     command: tuple[str, ...]
     started: str
-    options: Mapping[str, object] | None  # those of the command line, if the command can be resumed
-    settings: Mapping[str, object]  # the values in use
-    model: Mapping[str, object]  # its identity
-    trained_sha256: str | None  # of the checkpoint that an evaluation used
-    data: tuple[_File, ...]
+    options: Mapping[str, object] | None
+    settings: Mapping[str, object]
+    model: Mapping[str, object]
+    trained_sha256: str | None
+    data: tuple[DataFile, ...]
     data_fingerprint: str
-    encoders: Mapping[str, Mapping[str, str | None]]  # the identity of each by its name
+    encoders: Mapping[str, Mapping[str, str | None]]
     fallbacks: tuple[str, ...]
     versions: Mapping[str, str]
     sha256: str | None
@@ -161,6 +100,75 @@ class Run(Settings):
     folder: Path
     record: RunRecord
 
+    @staticmethod
+    def create(
+        folder: Path,
+        setup: Setup,
+        identity: Mapping[str, object],
+        settings: Mapping[str, object],
+        *,
+        options: Mapping[str, object] | None = None,
+        trained_sha256: str | None = None,
+    ) -> None:
+        """Write split.json and run.json.
+
+        identity: of the model. Raises RunError if another process has begun a run there meanwhile.
+        """
+        require_new(folder)
+        encoders = {settings["encoder"], settings.get("policy_encoder") or settings["encoder"]}
+        record = RunRecord(
+            command=("drike", *sys.argv[1:]),
+            started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            options=options,
+            settings=settings,
+            model=identity,
+            trained_sha256=trained_sha256,
+            data=_data_files(setup.dataset),
+            data_fingerprint=setup.dataset.fingerprint,
+            encoders={str(name): load_encoder(str(name)).identity for name in encoders},
+            fallbacks=setup.pool.fallbacks,
+            versions=versions(),
+            sha256=None,
+        )
+        # The split goes first, since a folder with run.json is a run.
+        setup.split.ids.save(folder / SPLIT)
+        write_record(folder, RUN, with_checksum(asdict(record)))
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """Read a run's folder.
+
+        Raises RunError if it is not one, is damaged, or is of another version.
+        """
+        path = folder / RUN
+        try:
+            parsed = parse(path.read_bytes())
+            completed = parsed
+            if isinstance(parsed, dict):
+                completed = {"sha256": None, **parsed}  # early runs have no checksum
+            record = read(RunRecord, completed)
+            names = [field.name for field in fields(Settings)]
+            settings = read(Settings, {name: record.settings.get(name) for name in names})
+        except (FileNotFoundError, NotADirectoryError) as problem:
+            raise RunError(
+                f"{folder} is not a run, as it holds no {RUN}: "
+                "give a folder that drike demo, train or evaluate wrote"
+            ) from problem
+        except OSError as problem:
+            raise RunError(
+                f"{path} cannot be read ({problem.strerror}): check its permissions"
+            ) from problem
+        except ValueError as problem:
+            raise RunError(
+                f"{path} is damaged, or another version of drike wrote it ({problem}): "
+                "run it again, or restore the file from a copy"
+            ) from problem
+        if not checksum_ok(parsed):
+            raise RunError(
+                f"{path} has changed since it was written: restore it from a copy, or run it again"
+            )
+        return cls(**vars(settings), folder=folder, record=record)
+
     def split(self) -> SplitIds:
         """Its split. Raises DataError."""
         return SplitIds.load(self.folder / SPLIT)
@@ -169,84 +177,50 @@ class Run(Settings):
         """Raise RunError unless its encoders have the files they had when it began."""
         for name, identity in self.record.encoders.items():
             if load_encoder(name).identity.get("sha256") != identity.get("sha256"):
-                changed = f"encoder {name} has changed since {self.folder} began"
-                raise RunError(f"{changed}: restore its files, or start a new run")
+                raise RunError(
+                    f"encoder {name} has changed since {self.folder} began: "
+                    "restore its files, or start a new run"
+                )
 
     def check_same(
         self, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None
     ) -> list[str]:
-        """The packages whose version differs now. Raises RunError if data, split, encoders, weights or policy do."""
-        record, data, new = self.record, setup.dataset, "start a new run"
-        rows = (record.data_fingerprint, *(file.sha256 for file in record.data))
-        same_rows = rows == (data.fingerprint, *(source.sha256 for source in data.sources))
+        """The packages whose version differs now.
+
+        Raises RunError if data, split, encoders, weights or the trained policy differ.
+        """
+        record = self.record
         self.check_encoders()
-        for same, problem in (
-            (same_rows, f"on other rows: give it its data, or {new}"),
-            (self.split() == setup.split.ids, f"on another split of its rows: {new}"),
-            (
-                record.model.get("weights_sha256") == identity.get("weights_sha256"),
-                f"with other weights: {new}",
-            ),
-            (
-                record.trained_sha256 == trained_sha256,
-                f"with another trained policy than its --run holds now: {new}",
-            ),
-        ):
-            if not same:
-                raise RunError(f"{self.folder} was begun {problem}")
-        return [
-            name
-            for name, now in versions().items()
-            if record.versions and record.versions.get(name) != now
-        ]
+        if not self._has_rows_of(setup.dataset):
+            raise self._begun("on other rows: give it its data, or start a new run")
+        if self.split() != setup.split.ids:
+            raise self._begun("on another split of its rows: start a new run")
+        if record.model.get("weights_sha256") != identity.get("weights_sha256"):
+            raise self._begun("with other weights: start a new run")
+        if record.trained_sha256 != trained_sha256:
+            raise self._begun(
+                "with another trained policy than its --run holds now: start a new run"
+            )
 
-    @staticmethod
-    def create(
-        folder: Path, setup: Setup, identity: Mapping[str, object], settings: Mapping[str, object], *,
-        options: Mapping[str, object] | None = None, trained_sha256: str | None = None,
-    ) -> None:  # fmt: skip
-        """Write split.json and run.json. Raises RunError if another process has begun a run there meanwhile."""
-        require_new(folder)
-        encoders = {settings["encoder"], settings.get("policy_encoder") or settings["encoder"]}
-        record = RunRecord(
-            command=("drike", *sys.argv[1:]), started=time.strftime("%Y-%m-%dT%H:%M:%S%z"), options=options,
-            settings=settings, model=identity, trained_sha256=trained_sha256,
-            data=tuple(_File(s.given, s.sha256, s.rows, s.form) for s in setup.dataset.sources),
-            data_fingerprint=setup.dataset.fingerprint,
-            encoders={str(name): load_encoder(str(name)).identity for name in encoders},
-            fallbacks=setup.pool.fallbacks, versions=versions(), sha256=None,
-        )  # fmt: skip
-        setup.split.ids.save(folder / SPLIT)  # first, since a folder with run.json is a run
-        write_record(folder, FILE, with_checksum(asdict(record)))
+        if not record.versions:
+            return []
+        return [name for name, now in versions().items() if record.versions.get(name) != now]
 
-    @classmethod
-    def open(cls, folder: Path) -> Run:
-        """Read a run's folder. Raises RunError if it is not one, is damaged, or is of another version."""
-        path = folder / FILE
-        try:
-            parsed = parse(path.read_bytes())
-            record = read(
-                RunRecord, {"sha256": None, **parsed} if isinstance(parsed, dict) else parsed
-            )
-            settings = read(
-                Settings,
-                {field.name: record.settings.get(field.name) for field in fields(Settings)},
-            )
-        except (FileNotFoundError, NotADirectoryError) as problem:
-            remedy = "give a folder that drike demo, train or evaluate wrote"
-            raise RunError(f"{folder} is not a run, as it holds no {FILE}: {remedy}") from problem
-        except OSError as problem:
-            raise RunError(
-                f"{path} cannot be read ({problem.strerror}): check its permissions"
-            ) from problem
-        except ValueError as problem:
-            damaged = f"{path} is damaged, or another version of drike wrote it ({problem})"
-            raise RunError(f"{damaged}: run it again, or restore the file from a copy") from problem
-        if not checksum_ok(parsed):
-            raise RunError(
-                f"{path} has changed since it was written: restore it from a copy, or run it again"
-            )
-        return cls(**vars(settings), folder=folder, record=record)
+    def _has_rows_of(self, dataset: Dataset) -> bool:
+        recorded = [file.sha256 for file in self.record.data]
+        now = [source.sha256 for source in dataset.sources]
+        return self.record.data_fingerprint == dataset.fingerprint and recorded == now
+
+    def _begun(self, how: str) -> RunError:
+        return RunError(f"{self.folder} was begun {how}")
+
+
+def _data_files(dataset: Dataset) -> tuple[DataFile, ...]:
+    """The files that a data set was read from."""
+    return tuple(
+        DataFile(source.given, source.sha256, source.rows, source.form)
+        for source in dataset.sources
+    )
 
 
 @dataclass(frozen=True)
@@ -260,191 +234,12 @@ class TrainedRun:
 
     @classmethod
     def open(cls, folder: Path) -> TrainedRun:
-        """Read a training run's folder. Raises RunError, CheckpointError or DataError with the remedy."""
+        """Read a training run's folder.
+
+        Raises RunError, CheckpointError or DataError with the remedy.
+        """
         run = Run.open(folder)
         run.check_encoders()
-        return cls(run, run.split(), checkpoint.load(folder), sha256(folder / checkpoint.FILE))
-
-
-@dataclass(frozen=True)
-class _UsageRecord(Usage):
-    tokens_shared: object = None  # type: ignore[assignment]  # follows from the others
-
-
-def write_record(folder: Path, name: str, record: Mapping[str, object]) -> None:
-    """Write a JSON file of a run."""
-    write_text(folder / name, json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n")
-
-
-def _lines(records: Iterable[Mapping[str, object]]) -> str:
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-
-
-def write_lines(path: Path, records: Iterable[Mapping[str, object]]) -> None:
-    """Write a file of JSON lines, at once or not at all."""
-    write_text(path, _lines(records))
-
-
-def append(path: Path, records: Iterable[Mapping[str, object]]) -> None:
-    """Append JSON lines and sync them to disk. Raises RunError for a symbolic link, OSError."""
-    _refuse_link(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with named_in_errors(path), path.open("a", encoding="utf-8") as stream:
-        stream.write(_lines(records))
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _refuse_link(path: Path) -> None:
-    if path.is_symlink():
-        raise RunError(
-            f"{path} is a symbolic link, and what it links to is no part of the run: replace it by the file"
-        )
-
-
-def slug(name: str) -> str:
-    """A name as a file's: lower case, and a dash for whatever is no letter or digit."""
-    return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
-
-
-def outcomes_path(folder: Path, editor: str, part: str = OUTCOMES) -> Path:
-    """Where an editor's outcomes are kept, in a part of the run: OUTCOMES, DEPLOYED, BOTH_WAYS; or its PROMPTS."""
-    return folder / part / f"{slug(editor)}.jsonl"
-
-
-def read_outcomes(path: Path) -> list[Outcome]:
-    """The outcomes of an editor, as `read_lines` reads them."""
-    return read_lines(path, Outcome, "delete the file and evaluate again")
-
-
-@dataclass(frozen=True)
-class CasePrompts:
-    """An editor's prompts of a case: its blocks (role, text), each once, and by query the positions of its own."""
-
-    case_id: str
-    blocks: tuple[tuple[str, str], ...]
-    prompts: Mapping[str, tuple[int, ...]]
-
-    def __post_init__(self) -> None:
-        """Refuse positions without a block. Raises ValueError."""
-        if any(
-            not 0 <= i < len(self.blocks) for of_query in self.prompts.values() for i in of_query
-        ):
-            raise ValueError("prompts name blocks that are not there")
-
-
-def read_usage(folder: Path) -> dict[str, Usage]:
-    """The model's work in each part of a run; {} if it was not recorded. Raises RunError."""
-    parts = read_json(
-        folder / "usage.json", Mapping[str, _UsageRecord], "remove it, and limits count from there"
-    )
-    return {part: Usage() + used for part, used in (parts or {}).items()}
-
-
-def total_usage(folder: Path) -> Usage:
-    """The model's work in all parts of a run; nothing if its folder does not say. Raises RunError."""
-    return sum(read_usage(folder).values(), Usage())
-
-
-def add_usage(
-    folder: Path, part: str, used: Usage, known: Mapping[str, Usage] | None = None
-) -> None:
-    """Add to a part's recorded work. known: `read_usage` from before, so that no reading fails now. Raises RunError."""
-    known = read_usage(folder) if known is None else known
-    parts = {**known, part: known.get(part, Usage()) + used}
-    record = {
-        name: asdict(usage) | {"tokens_shared": usage.tokens_shared}
-        for name, usage in parts.items()
-    }
-    write_record(folder, "usage.json", record)
-
-
-@contextmanager
-def usage_recorded(folder: Path, part: str, model: LanguageModel) -> Iterator[None]:
-    """Record the model's work within the block as that of a part of the run, however the block ends."""
-    before, known = model.usage, read_usage(folder)
-    try:
-        yield
-    finally:
-        add_usage(folder, part, model.usage - before, known)
-
-
-def has_records(folder: Path) -> bool:
-    """Whether a folder has episodes or results of a run, even where its run.json is gone."""
-    return any(
-        any(folder.glob(record))
-        for record in ("episodes.jsonl", ANSWERS, "outcomes/*.jsonl", "summary.json")
-    )
-
-
-def has_begun(folder: Path) -> bool:
-    """Whether a run is in the folder that recorded anything."""
-    return (folder / FILE).exists() and has_records(folder)
-
-
-def require_new(folder: Path) -> None:
-    """Raise RunError if a folder holds a run; one that recorded nothing is begun again."""
-    if has_begun(folder):
-        raise RunError(
-            f"{folder} already holds a run: choose another --out, continue it with --resume, or remove it"
-        )
-    if has_records(folder):
-        raise RunError(
-            f"{folder} holds results of a run whose run.json is gone: choose another --out, or remove them"
-        )
-
-
-def read_lines(path: Path, kind: type[Record], remedy: str) -> list[Record]:
-    """The JSON lines of a file, without a last one that a crash cut off; [] for no file. Raises RunError, OSError."""
-    records: list[Record] = []
-    *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    for number, line in enumerate(lines, 1):
-        try:
-            records.append(read(kind, parse(line)))
-        except ValueError as problem:
-            name = kind.__name__.removesuffix("Record").casefold()
-            raise RunError(
-                f"{path}, line {number} is not an {name} of this version ({problem}): {remedy}"
-            ) from problem
-    return records
-
-
-def read_json(path: Path, kind: Any, remedy: str) -> Any:
-    """A JSON file of a run; None if there is none. Raises RunError for one that is not of the kind, OSError."""
-    try:
-        return read(kind, parse(path.read_bytes())) if path.exists() else None
-    except ValueError as problem:
-        raise RunError(
-            f"{path} is damaged or of another version ({problem}): {remedy}"
-        ) from problem
-
-
-def keep_lines(path: Path, count: int) -> None:
-    """Cut a file of JSON lines to its first `count`, at once or not at all. Raises RunError for a link, OSError."""
-    _refuse_link(path)
-    if path.exists():
-        write_bytes(path, b"".join(path.read_bytes().splitlines(keepends=True)[:count]))
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a run's folder, if the system has such locks. Raises RunError if another process holds it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(
-                f"another process works at {folder}: let it end, or stop it first"
-            ) from None
-        except OSError:  # a file system without locks
-            pass
-        yield
-    finally:
-        os.close(handle)
+        split = run.split()
+        trained = checkpoint.load(folder)
+        return cls(run, split, trained, sha256(folder / checkpoint.FILE))

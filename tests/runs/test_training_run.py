@@ -15,14 +15,11 @@ from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import CaseAnswers
 from drike.research.runs import checkpoint
-from drike.research.runs.run import PhaseStarted, Prepared, read_lines
-from drike.research.runs.training import (
-    Method,
-    new_editor,
-    recovered_episodes,
-    run_query_policy,
-    run_training,
-)
+from drike.research.runs.events import PhaseStarted, Prepared
+from drike.research.runs.files import read_lines
+from drike.research.runs.method import Method, new_editor
+from drike.research.runs.query_policy_run import run_query_policy
+from drike.research.runs.training_run import recovered_episodes, run_training
 from drike.research.training.algorithm1 import Episode, EpisodeRecord
 from drike.research.training.s_objective import Expected
 from tests.fakes.setups import ENCODER, small_setup

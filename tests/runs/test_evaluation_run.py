@@ -16,22 +16,10 @@ from drike.research.deployment.simulated_stores import SimulatedStores
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.judge import GENERATE, GREEDY
-from drike.research.runs.evaluating import (
-    CaseEvaluated,
-    DeployedEvaluation,
-    Deployment,
-    Evaluation,
-    run_deployed,
-    run_evaluation,
-)
-from drike.research.runs.run import (
-    DEPLOYED,
-    GATE,
-    PhaseStarted,
-    Prepared,
-    outcomes_path,
-    read_outcomes,
-)
+from drike.research.runs.deployed_run import DeployedEvaluation, Deployment, run_deployed
+from drike.research.runs.evaluation_run import CaseEvaluated, Evaluation, run_evaluation
+from drike.research.runs.events import PhaseStarted, Prepared
+from drike.research.runs.files import DEPLOYED, GATE, outcomes_path, read_outcomes
 from tests.fakes.setups import small_setup
 
 EDITORS = (Unedited(), FactPrompt())

@@ -1,0 +1,128 @@
+"""Train a run's policy per query, as a generator that saves what it yields."""
+
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from drike.edits.edit import EditCase
+from drike.errors import RunError
+from drike.models.protocols import LanguageModel
+from drike.research.editors.in_context import InContextEditor
+from drike.research.editors.query_policy import QueryPolicy
+from drike.research.editors.retriever import Retriever
+from drike.research.editors.selectors import RankAndCut
+from drike.research.evaluation.evaluate import CaseAnswers, answers_under
+from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
+from drike.research.runs import checkpoint, files
+from drike.research.runs.evaluation_run import answered_cases
+from drike.research.runs.events import PhaseStarted
+from drike.research.runs.method import Method
+from drike.research.runs.setup import Setup
+from drike.research.runs.usage import usage_recorded
+from drike.research.training.s_objective import (
+    Expected,
+    actions,
+    certify,
+    train_query_policy,
+    training_cases,
+)
+
+QueryPolicyEvent = PhaseStarted | CaseAnswers | Expected | CertifiedGuarantee
+
+
+def run_query_policy(
+    folder: Path,
+    setup: Setup,
+    model: LanguageModel,
+    editor: InContextEditor[RankAndCut],
+    method: Method,
+    *,
+    guarantee: Guarantee | None = None,
+) -> Generator[QueryPolicyEvent]:
+    """Train the policy that decides for each query, and save it beside the folder's retriever.
+
+    Yields the answers to every edit that are not in the folder yet, what training expects, and the
+    certified guarantee if one is asked for, each after it is saved. Raises GuaranteeError if it is
+    not certified.
+    """
+    retriever = editor.selector.ranker
+    assert isinstance(retriever, Retriever)  # noqa: S101 - only these are trained
+    trained = checkpoint.load(folder, encoder=retriever.encoder)
+
+    train = setup.split.train
+    questions = training_cases(train, setup.pool.seed)
+    with usage_recorded(folder, "answers", model):
+        resolved = answered_cases(folder, model, questions, method.rule, files.TRAINING_ANSWERS)
+    held_out = [replace(case, further=(), baseline_questions=()) for case in setup.split.validation]
+    cases = (*(resolved.cases if resolved else questions), *held_out)
+
+    choices = actions(setup.pool.roles)
+    answers = recovered_answers(folder, cases, len(choices))
+    yield PhaseStarted("asking", len(cases), len(answers))
+    asked = answers_under(
+        choices,
+        model,
+        setup.pool,
+        cases[len(answers) :],
+        style=editor.style,
+        limit=editor.limit,
+        rule=method.rule,
+    )
+    with usage_recorded(folder, "answers", model), closing(asked):
+        for case_answers in asked:
+            files.append(folder / files.ANSWERS, [asdict(case_answers)])
+            answers.append(case_answers)
+            yield case_answers
+
+    policy, expected = train_query_policy(
+        QueryPolicy.untrained(trained.retriever.encoder, setup.pool.roles),
+        cases[: len(train)],
+        answers[: len(train)],
+        price=method.shot_price,
+    )
+    trained = replace(trained, per_query=policy)
+    checkpoint.save(trained, folder)
+    yield expected
+    if guarantee is None:
+        return
+
+    certified = certify(
+        policy,
+        held_out,
+        answers[len(train) :],
+        guarantee,
+        max_probes=_most_probes(setup.dataset.cases, guarantee),
+        price=method.shot_price,
+    )
+    calibrated_on = {edit.key for case in held_out for edit in case.edits}
+    policy = replace(policy.shifted(certified.offset), trained_on=policy.trained_on | calibrated_on)
+    checkpoint.save(replace(trained, per_query=policy, promise=certified), folder)
+    yield certified
+
+
+def _most_probes(cases: Sequence[EditCase], guarantee: Guarantee) -> int:
+    """The most probes that a case has of those that the guarantee is about."""
+    return max(sum(probe.aspect is guarantee.aspect for probe in case.probes) for case in cases)
+
+
+def recovered_answers(folder: Path, cases: Sequence[EditCase], choices: int) -> list[CaseAnswers]:
+    """Recorded answers to the first of `cases`; the file is cut to them. Raises RunError.
+
+    choices: of demonstrations, under each of which every probe was asked.
+    """
+    path = folder / files.ANSWERS
+    answers = files.read_lines(path, CaseAnswers, "remove the file to have the model asked again")
+    recorded = []
+    for case_answers in answers:
+        choices_by_probe = [len(of_probe) for of_probe in case_answers.correct]
+        recorded.append((case_answers.case_id, choices_by_probe))
+    expected = []
+    for case in cases[: len(answers)]:
+        expected.append((case.case_id, [choices] * len(case.asked)))
+    if recorded != expected:
+        raise RunError(
+            f"{path} is about other probes: remove the file to have the model asked again"
+        )
+    files.keep_lines(path, len(answers))
+    return answers
