@@ -35,7 +35,10 @@ class _PrefixTable:
 
 @dataclass(frozen=True, eq=False)
 class FingerprintSet:
-    """Fingerprints, sorted. They are spread evenly, so that a prefix says about where one stands."""
+    """Fingerprints, sorted.
+
+    They are spread evenly, so that a prefix says about where one stands.
+    """
 
     sorted: Fingerprints = field(default_factory=lambda: np.zeros(0, np.uint64))
 

@@ -44,7 +44,10 @@ class _GuessedName:
 
 
 def misspelt_names(words: Words, is_free: Flags, index: NameIndex) -> list[Mention]:
-    """The names that hold a free word in its right spelling. is_free: which words are in no other name."""
+    """The names that hold a free word in its right spelling.
+
+    is_free: which words are in no other name.
+    """
     guesses = _guesses(words, is_free, index)
     if not guesses:
         return []
@@ -71,7 +74,7 @@ def misspelt_names(words: Words, is_free: Flags, index: NameIndex) -> list[Menti
 
 
 def _guesses(words: Words, is_free: Flags, index: NameIndex) -> list[_Guess]:
-    """The right spellings of unknown words: those with an s first, then those with a typing error."""
+    """The right spellings of unknown words: first without an s, then without a typing error."""
     places = _unknown_words(words, is_free, index)
     guesses = _guesses_without_s(words, places, index)
     guessed_places = {guess.place for guess in guesses}

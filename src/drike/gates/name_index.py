@@ -23,11 +23,12 @@ _SHORTEST_CLEAR = 3  # letters
 
 @dataclass(frozen=True)
 class Mention:
-    """A stored name in a query: its words begin..end (excluded), and the ids of the edits that have it.
+    """A stored name in a query: its words begin..end (excluded), and the ids of its edits.
 
-    ambiguous: it may mean something else: it is a common word, one of several well-known things, two
-    letters, or a shared short form. cased: an ambiguous one is written as it is stored, and not only
-    because a sentence begins. inside: it is part of another's name, as "Mercury" in "Freddie Mercury".
+    ambiguous: it may mean something else: it is a common word, one of several well-known things,
+    two letters, or a shared short form. cased: an ambiguous one is written as it is stored, and not
+    only because a sentence begins. inside: it is part of another's name, as "Mercury" in "Freddie
+    Mercury".
     """
 
     name: str
@@ -49,7 +50,7 @@ class Mention:
 
 @dataclass(frozen=True)
 class _Meaning:
-    """What a name may mean: how it names its subject, the ids of the edits, and whether others share it."""
+    """What a name may mean: its kind, the ids of its edits, and whether others share it."""
 
     kind: NameMatch
     edits: tuple[int, ...]
@@ -58,14 +59,14 @@ class _Meaning:
 
 @dataclass(frozen=True)
 class NameIndex:
-    """A dictionary of the names of edits, by their fingerprints. Names of more than `MAX_NAME_PARTS` are left out.
+    """A dictionary of the names of edits, by their fingerprints.
 
-    by_name: ids of edits by name, combined with its kind; people also by first and last name, in any
-    order. subjects: of each edit the fingerprint of its subject. parts: of each beginning of a name,
-    whole name, pair and word, the number of edits that have it. known: the keys of `parts`; a name
-    found in a text is a place in it. written: names that may mean something else, as they are stored,
-    with the ids of edits. misspelt: words of `LONG_WORD` letters or more, by each way to leave out a
-    letter.
+    Names of more than `MAX_NAME_PARTS` are left out. by_name: ids of edits by name, combined with
+    its kind; people also by first and last name, in any order. subjects: of each edit the
+    fingerprint of its subject. parts: of each beginning of a name, whole name, pair and word, the
+    number of edits that have it. known: the keys of `parts`; a name found in a text is a place in
+    it. written: names that may mean something else, as they are stored, with the ids of edits.
+    misspelt: words of `LONG_WORD` letters or more, by each way to leave out a letter.
     """
 
     by_name: InvertedIndex[int, int] = field(default_factory=InvertedIndex)
@@ -226,7 +227,7 @@ def _written_names(forms_by_edit: Mapping[int, NameForms]) -> dict[tuple[int, st
 
 
 def _looks_common(surfaces: Collection[str]) -> bool:
-    """Whether a name is stored in lower case, or as several words of which not all have a capital."""
+    """Whether a name is stored in lower case, or not with a capital in all its words."""
     if all(map(str.islower, surfaces)):
         return True
     return any(surface[1:].islower() for surface in surfaces if " " in surface)

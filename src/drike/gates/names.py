@@ -1,7 +1,8 @@
-"""Names of subjects in a query: whole words as `drike.text.words` reads them, short forms, names of people, typos.
+"""Names of subjects in a query: whole words, short forms, names of people, typos.
 
-A text is read in time linear in its length: all its words are compared at once, and of what may be
-found very often only the first and the last places are looked at more closely.
+Words are read as by `drike.text.words`. A text is read in time linear in its length: all its words
+are compared at once, and of what may be found very often only the first and the last places are
+looked at more closely.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ def find_names(words: Words, index: NameIndex) -> list[Mention]:
 
 
 def edits_named(words: Words, index: NameIndex) -> set[int]:
-    """The ids of all edits with a name in a text, however many; not by last names alone and demonyms."""
+    """The ids of all edits with a name in a text, however many.
+
+    Last names alone and demonyms do not count.
+    """
     may_be_known = index.known.may_have(words.keys, WORD)
     spelled = spelled_names(words, may_be_known, index)
     names = index.known.sorted[np.unique(spelled.spans.names)] ^ np.uint64(WHOLE)

@@ -23,9 +23,10 @@ _MIDDLE_NAMES = 2  # at most, between the first and the last name
 def people_by_pair(
     words: Words, may_be_known: Flags, is_free: Flags, index: NameIndex
 ) -> list[Mention]:
-    """People under their first and last name, with other middle names or none, or the last name first.
+    """People under their first and last name, or the last name first.
 
-    may_be_known: which words may be in names. is_free: which are in no other name.
+    There may be other middle names than in the stored name, or none. may_be_known: which words may
+    be in names. is_free: which are in no other name.
     """
     mentions: list[Mention] = []
     spans = _pairs(words, may_be_known, is_free, index).outermost(len(words))
@@ -50,7 +51,10 @@ def _may_have_more_names(name: int, index: NameIndex) -> bool:
 
 
 def _pairs(words: Words, may_be_known: Flags, is_free: Flags, index: NameIndex) -> NameSpans:
-    """Two free words, the first and last name of somebody, with at most `_MIDDLE_NAMES` between them."""
+    """Where somebody's first and last name stand, with at most `_MIDDLE_NAMES` between.
+
+    All these words are free.
+    """
     found = []
     is_free_from = may_be_known & is_free  # known words, with free ones behind them
     for size in range(2, 3 + _MIDDLE_NAMES):
