@@ -26,7 +26,7 @@ from drike.research.datasets.generated import (
     with_swapped_objects,
 )
 from drike.research.editors.pool import IKE_ROLES
-from drike.research.evaluation.evaluate import baseline_answers
+from drike.research.evaluation.baseline_questions import baseline_answers
 from drike.research.evaluation.judge import Judge, Question
 from drike.tinyfacts import EDITABLE, ROWS, TEMPLATES, facts
 from tools.tinyfacts.neighbours import load_neighbours
