@@ -42,13 +42,12 @@ from drike.gates.calibration import (
     GateProbe,
     LabelledCandidate,
     calibrated,
-    certify,
     default_gate,
     fit,
     labelled_candidates,
-    lowest_threshold,
     to_json,
 )
+from drike.gates.certificate import certify, lowest_threshold
 from drike.gates.comparison import Reading, compared
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex

@@ -23,10 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from drike import encoders
-from drike.encoders import MINILM, HashingEncoder, load_encoder, locate
+from drike.encoders import MINILM, HashingEncoder, load_encoder, locate, sources
 from drike.encoders.base import BULK, FloatArray, directions, nearest
-from drike.encoders.frozen import BertFolder, FeatureStore, Forward, FrozenEncoder
+from drike.encoders.bert import BertFolder
+from drike.encoders.frozen import FeatureStore, Forward, FrozenEncoder
 from drike.errors import DrikeError, EncoderError
 from drike.support import progress
 from drike.support.huggingface import pinned
@@ -75,7 +75,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Disable the hub and use an empty local cache."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    encoders._hub_has.cache_clear()
+    sources._hub_has.cache_clear()
 
 
 class TestNearest:
@@ -358,10 +358,10 @@ class TestOnnx:
 class TestIdentity:
     def test_only_files_that_decide_a_vector_count(self, tmp_path: Path) -> None:
         def changed(name: str) -> bool:
-            file, before = tmp_path / name, encoders.identity(tmp_path)
+            file, before = tmp_path / name, sources.identity(tmp_path)
             file.parent.mkdir(exist_ok=True)
             file.write_bytes(file.read_bytes() + b" " if file.exists() else b"{}")
-            return encoders.identity(tmp_path) != before
+            return sources.identity(tmp_path) != before
 
         decisive = [
             "config.json", "model.safetensors", "modules.json", "1_Pooling/config.json", "2_Dense/model.safetensors",
@@ -389,9 +389,9 @@ class TestIdentity:
     def test_files_are_read_once_until_they_change(
         self, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        first = encoders.identity(tiny_bert)
-        monkeypatch.setattr(encoders, "sha256", lambda file: pytest.fail("read again"))
-        assert encoders.identity(tiny_bert) == first
+        first = sources.identity(tiny_bert)
+        monkeypatch.setattr(sources, "sha256", lambda file: pytest.fail("read again"))
+        assert sources.identity(tiny_bert) == first
 
 
 class TestRevisions:
@@ -443,17 +443,17 @@ class TestSources:
         assert time.monotonic() - started < 8
 
     def test_an_unresponsive_hub_is_abandoned(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        encoders._hub_has.cache_clear()
+        sources._hub_has.cache_clear()
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-        assert not encoders._hub_has("some/encoder")
-        encoders._hub_has.cache_clear()
+        assert not sources._hub_has("some/encoder")
+        sources._hub_has.cache_clear()
         close_session()  # of the hub's library, which keeps the proxy
         monkeypatch.setenv(
             "ALL_PROXY", "socks5h://127.0.0.1:9"
         )  # for which httpx2 may lack a package
-        assert not encoders._hub_has("some/encoder")
-        encoders._hub_has.cache_clear()
+        assert not sources._hub_has("some/encoder")
+        sources._hub_has.cache_clear()
         close_session()
 
     def test_a_model_available_on_the_hub_is_mentioned_but_not_downloaded(
@@ -480,9 +480,9 @@ class TestSources:
             with pytest.raises(EncoderError, match="give the path"):
                 locate("other/encoder")
             with pytest.raises(EncoderError, match="could not be downloaded"):
-                encoders.download("some/encoder")
+                sources.download("some/encoder")
             server.shutdown()
-        encoders._hub_has.cache_clear()
+        sources._hub_has.cache_clear()
         assert (found.kind, found.path) == ("hub", None)
 
     def test_broken_model_files_are_reported_in_one_sentence(self, tmp_path: Path) -> None:
@@ -509,7 +509,7 @@ class TestOfflineExtra:
         self, minilm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(
-            encoders, "_hub_has", lambda name: pytest.fail(f"the hub was asked about {name}")
+            sources, "_hub_has", lambda name: pytest.fail(f"the hub was asked about {name}")
         )
         assert locate(MINILM) == locate(MINILM, hub=False) == minilm
         with pytest.raises(EncoderError, match="neither a folder"):

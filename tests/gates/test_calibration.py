@@ -13,19 +13,10 @@ import pytest
 
 from drike.edits.record import EditRecord, StoreError
 from drike.encoders import HashingEncoder
-from drike.gates import calibration
+from drike.gates import calibration, certificate
 from drike.gates.calibrated import Calibrated, LogisticHead
-from drike.gates.calibration import (
-    Certificate,
-    GateProbe,
-    calibrated,
-    certified,
-    certify,
-    gate_of,
-    lowest_threshold,
-    make_probes,
-    to_json,
-)
+from drike.gates.calibration import GateProbe, calibrated, gate_of, make_probes, to_json
+from drike.gates.certificate import Certificate, certified, certify, lowest_threshold
 from drike.gates.index import EditIndex
 from tests.fakes.indexes import GATE, PERU, indexed, stored
 
@@ -154,7 +145,7 @@ ORDERS: dict[str, Callable[[int, float], Sequence[float] | np.ndarray]] = {
 @pytest.fixture
 def only_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not search for what else could be certified, which takes most of the time."""
-    monkeypatch.setattr(calibration, "_smallest", lambda passes, maximum: 0)
+    monkeypatch.setattr(certificate, "_smallest", lambda passes, maximum: 0)
 
 
 def false_certificates(order: str, level: float, draws: int) -> float:

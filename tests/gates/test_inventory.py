@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from drike.encoders import HashingEncoder, TextEncoder
-from drike.encoders.base import content, salient, unit
+from drike.encoders.base import salient, unit
+from drike.encoders.salience import content
 from drike.errors import UsageError
 from drike.gates import inventory as inventories
 from drike.gates.inventory import (

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from drike.edits.record import EditRecord, EditVersion
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
-from drike.gates.calibration import Bin, curve, default_gate
+from drike.gates.calibration import default_gate
 from drike.gates.decision import Candidate, Decision
 from drike.gates.index import EditIndex
+from drike.gates.reliability import Bin, curve
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo")
 

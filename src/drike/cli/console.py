@@ -25,12 +25,11 @@ _ASCII = {"…": "...", "–": "-", "—": "-", "→": "->"}
 
 
 def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
-    r"""Write characters that an encoding lacks as something similar, or as \u20ac: an error handler of codecs."""
+    r"""An error handler of codecs: what an encoding lacks as something similar, or as \u20ac."""
     assert isinstance(problem, UnicodeEncodeError)  # noqa: S101 - output is only written
     lacking = problem.object[problem.start : problem.end]
-    return "".join(
-        _ASCII.get(c) or c.encode("unicode_escape").decode() for c in lacking
-    ), problem.end
+    written = [_ASCII.get(c) or c.encode("unicode_escape").decode() for c in lacking]
+    return "".join(written), problem.end
 
 
 codecs.register_error("drike", _in_ascii)
@@ -44,7 +43,7 @@ def accept_all_text() -> None:
 
 
 class SafeConsole(Console):
-    """A console that shows the control characters of a text, and what its encoding lacks, in ASCII."""
+    """A console that shows control characters, and what its encoding lacks, in ASCII."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -52,9 +51,8 @@ class SafeConsole(Console):
         """Escape every text before it is laid out."""
         if isinstance(renderable, Text | str):
             text = renderable if isinstance(renderable, Text) else self.render_str(renderable)
-            if (
-                shown := visible(text.plain).encode(self.encoding, "drike").decode(self.encoding)
-            ) != text.plain:
+            shown = self.in_its_encoding(text.plain)
+            if shown != text.plain:
                 renderable = Text(
                     shown,
                     text.style,
@@ -63,6 +61,10 @@ class SafeConsole(Console):
                     no_wrap=text.no_wrap,
                 )
         return super().render(renderable, options)
+
+    def in_its_encoding(self, text: str) -> str:
+        """A text as this console can show it."""
+        return visible(text).encode(self.encoding, "drike").decode(self.encoding)
 
 
 console = SafeConsole(highlight=False, emoji=False)
@@ -95,7 +97,7 @@ def say_lines(lines: Iterable[str]) -> None:
     """Print many sentences as they are, without the layout of `say`, which takes .2 ms for each."""
     rest = iter(lines)
     while some := list(islice(rest, 1_000)):
-        shown = visible("\n".join(some)).encode(console.encoding, "drike").decode(console.encoding)
+        shown = console.in_its_encoding("\n".join(some))
         console.file.write(f"{shown}\n")
 
 
@@ -110,15 +112,16 @@ def note(what: str) -> None:
 
 
 def this_command() -> str:
-    """The `drike` to name in a command that can be copied: on PATH, as it was called, or as a module."""
-    called = Path(sys.argv[0])
+    """The `drike` to name in a command that can be copied.
+
+    It is the one on PATH, else as it was called, or as a module.
+    """
     if shutil.which("drike"):
         return "drike"
-    return (
-        str(called)
-        if called.name == "drike" and os.access(called, os.X_OK)
-        else f"{sys.executable} -P -m drike"
-    )
+    program = Path(sys.argv[0])
+    if program.name == "drike" and os.access(program, os.X_OK):
+        return str(program)
+    return f"{sys.executable} -P -m drike"
 
 
 def draw(*tables: Table) -> None:
@@ -130,13 +133,22 @@ def draw(*tables: Table) -> None:
 def progress(
     what: str, live: Callable[[], str] | None = None
 ) -> Iterator[tuple[bars.Progress, bars.TaskID]]:
-    """A progress bar on standard error, or lines if that is no terminal. `live` returns more figures to show."""
+    """A progress bar on standard error, or lines if that is no terminal.
+
+    live: returns more figures to show.
+    """
     wide = [] if errors.width < 120 else [bars.BarColumn(bar_width=24)]
     bar = _Bar(
-        bars.SpinnerColumn("line"), bars.TextColumn("{task.description}"), *wide, bars.MofNCompleteColumn(),
-        bars.TimeRemainingColumn(compact=True), _Status(table_column=Column(no_wrap=True)), console=errors,
-        transient=True, disable=not errors.is_terminal,
-    )  # fmt: skip
+        bars.SpinnerColumn("line"),
+        bars.TextColumn("{task.description}"),
+        *wide,
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(compact=True),
+        _Status(table_column=Column(no_wrap=True)),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+    )
     _Bar.latest = bar
     with bar:
         yield bar, bar.add_task(what, total=None, live=live)
@@ -144,8 +156,12 @@ def progress(
 
 @contextmanager
 def encoding_bar(texts: int) -> Iterator[Callable[[int], None]]:
-    """A bar for many texts, which an encoder moves with what this yields; none for few, or below another bar."""
-    if texts < 200 or (_Bar.latest and _Bar.latest.live.is_started):
+    """A bar for many texts, which an encoder moves with what this yields.
+
+    There is none for few texts, or below another bar.
+    """
+    is_below_another = _Bar.latest and _Bar.latest.live.is_started
+    if texts < 200 or is_below_another:
         yield lambda done: None
         return
     with progress("encoding") as (bar, task):
@@ -161,19 +177,19 @@ class _Bar(bars.Progress):
     def update(self, task_id: bars.TaskID, **values: Any) -> None:
         """Update a task, and print a line if it is time for one."""
         super().update(task_id, **values)
-        now, task = self.get_time(), self.tasks[task_id]
-        if (
-            self.disable
-            and task.total
-            and now >= (self._at or task.start_time or now) + _LINES_EVERY
-        ):
+        if not self.disable:
+            return
+        now = self.get_time()
+        task = self.tasks[task_id]
+        last_line = self._at or task.start_time or now
+        if task.total and now >= last_line + _LINES_EVERY:
             self._at = now
             complain(f"{task.description}: {task.completed:,.0f} of {task.total:,.0f}", "dim")
 
 
 class _Status(bars.ProgressColumn):
     def render(self, task: bars.Task) -> Text:
+        status = task.fields.get("status")
         live = task.fields.get("live")
-        return Text(
-            "  ".join(filter(None, (task.fields.get("status"), live and live()))), style="cyan"
-        )
+        figures = live() if live else None
+        return Text("  ".join(part for part in (status, figures) if part), style="cyan")

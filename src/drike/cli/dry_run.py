@@ -40,7 +40,10 @@ from drike.support.table import Table
 def count_only(
     model: LanguageModel, api: ApiOptions, work: Callable[[CountingModel], object]
 ) -> bool:
-    """If the model only counts, as for --dry-run, count the calls of `work`, draw their cost, and return True."""
+    """Whether the model only counts, as for --dry-run.
+
+    If so, the calls of `work` are counted, and what they cost is drawn.
+    """
     if not isinstance(model, CountingModel):
         return False
     work(model)
@@ -49,30 +52,35 @@ def count_only(
 
 
 class CountingModel(CustomModel):
-    """A model that only counts: distinct calls, their prompt tokens, and the most tokens they could generate.
+    """A model that only counts: distinct calls, tokens of prompts, the most that are generated.
 
-    Its answers cause the most further calls: of full length, or "Yes" to a yes-or-no question. If the server may score
-    given texts, every target and every distractor takes a call. Raises ModelError for an invalid address.
+    Its answers cause the most further calls: of full length, or "Yes" to a yes-or-no question. If
+    the server may score given texts, every target and every distractor takes a call. Raises
+    ModelError for an invalid address.
     """
 
     def __init__(self, name: str, template: str, api: ApiOptions) -> None:
         if is_served(name):
             parse_address(name, allow_http=api.allow_http)
-        super().__init__(
-            name, self._filled, None if template == "chat" or api.text_only else self._scored
-        )
+        scores = template != "chat" and not api.text_only
+        super().__init__(name, self._filled, self._scored if scores else None)
         self.info = ModelInfo(name, turns=template == "chat")
-        self.count, self._room = token_counter(api.tokenizer, template), api.thinking_tokens
+        self.count = token_counter(api.tokenizer, template)
+        self.calls = 0
+        self.read = 0  # tokens
+        self.written = 0  # tokens
+        self._thinking_tokens = api.thinking_tokens
         self._seen: set[tuple[str | tuple[str, ...], int]] = set()
-        self.calls = self.read = self.written = 0
 
     def add(self, prompt: str | tuple[str, ...], max_tokens: int = ANSWER_TOKENS) -> None:
-        """Count a call, unless the same call was counted before: its answer will be in the cache."""
-        if (prompt, max_tokens) not in self._seen:
-            self._seen.add((prompt, max_tokens))
-            self.calls += 1
-            self.read += self.count(prompt)
-            self.written += max_tokens + self._room
+        """Count a call, unless it was counted before: its answer will be in the cache."""
+        call = (prompt, max_tokens)
+        if call in self._seen:
+            return
+        self._seen.add(call)
+        self.calls += 1
+        self.read += self.count(prompt)
+        self.written += max_tokens + self._thinking_tokens
 
     def _filled(self, prompts: Prompts, max_tokens: int, stop: str | None) -> list[str]:
         for prompt in prompts:
@@ -89,22 +97,24 @@ class CountingModel(CustomModel):
 
 
 def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:
-    """Count the calls for the model's own answers to questions without one; they are assumed to have full length."""
-    asked = (
-        tuple(replace(question, choices=()) for question in case.baseline_questions)
-        for case in cases
-    )
-    usable = [
-        replace(case, baseline_questions=of_case)
-        for case, of_case in zip(cases, asked, strict=True)
-    ]
-    return with_baseline_answers(
-        usable, dict.fromkeys(baseline_answers(model, cases, rule), longest_answer(ANSWER_TOKENS))
-    )
+    """Count the calls for the model's own answers to questions without one.
+
+    The answers are assumed to have full length, and to be usable.
+    """
+    usable = []
+    for case in cases:
+        questions = tuple(replace(question, choices=()) for question in case.baseline_questions)
+        usable.append(replace(case, baseline_questions=questions))
+    questions_asked = baseline_answers(model, cases, rule)
+    answers = dict.fromkeys(questions_asked, longest_answer(ANSWER_TOKENS))
+    return with_baseline_answers(usable, answers)
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple[str, ...]], int]:
-    """Count a prompt's tokens as it is sent, by a tokenizer and its chat template or an estimate. Raises UsageError."""
+    """Count a prompt's tokens as it is sent, by a tokenizer and its chat template or an estimate.
+
+    Raises UsageError.
+    """
 
     def sent(prompt: str | tuple[str, ...]) -> str:
         if isinstance(prompt, str) and template != "chat":
@@ -139,36 +149,35 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple
 def bound(calls: int, read: int, written: int, api: ApiOptions) -> Table:
     """The most that calls can cost, with so many tokens read and written."""
     money = api.cost(read, written)
-    how = (
-        f"counted by {api.tokenizer}"
-        if api.tokenizer
-        else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
-    )
-    remark = (
-        "give --price-in and --price-out"
-        if money is None
-        else "at the given prices, without retries"
-    )
+    if api.tokenizer:
+        how = f"counted by {api.tokenizer}"
+    else:
+        how = f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
+    if money is None:
+        cost, remark = "n/a", "give --price-in and --price-out"
+    else:
+        cost, remark = f"{money:.4f}", "at the given prices, without retries"
     rows = (
         ("calls", f"{calls:,}", "cached answers cost nothing"),
         ("prompt tokens", f"{read:,}", how),
         ("generated tokens", f"{written:,}", "if every answer had its full length"),
-        ("money", "n/a" if money is None else f"{money:.4f}", remark),
+        ("money", cost, remark),
     )
-    return Table(
-        "At most; nothing was sent", ("what", "at most", "how it is counted"), rows, wide=True
-    )
+    header = ("what", "at most", "how it is counted")
+    return Table("At most; nothing was sent", header, rows, wide=True)
 
 
 def usage_sentence(used: Usage) -> str:
     """Calls, tokens and money in a sentence."""
-    calls = f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache"
-    tokens = f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated"
-    shared = (
-        f"{used.tokens_shared:,} prompt tokens from the server's own cache"
-        if used.tokens_shared
-        else ""
-    )
-    estimated = f"token counts of {used.estimated:,} calls estimated" if used.estimated else ""
-    cost = "" if used.money is None else f"cost {used.money:.4f}"
-    return "; ".join(filter(None, (calls, tokens, shared, estimated, cost)))
+    requests = f"{used.calls:,} calls in {used.requests:,} requests"
+    parts = [
+        f"{requests}, {used.cached:,} answers from the cache",
+        f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated",
+    ]
+    if used.tokens_shared:
+        parts.append(f"{used.tokens_shared:,} prompt tokens from the server's own cache")
+    if used.estimated:
+        parts.append(f"token counts of {used.estimated:,} calls estimated")
+    if used.money is not None:
+        parts.append(f"cost {used.money:.4f}")
+    return "; ".join(parts)

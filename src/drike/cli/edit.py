@@ -40,9 +40,10 @@ from drike.support.table import Table
 from drike.text.words import mentions
 
 
-@command(f"{RUN_DECIDES}\n\n{VALUES}")
-def edit(
-    *,
+@dataclass(frozen=True)
+class FactOptions:
+    """The facts of edits, and their subjects."""
+
     fact: Annotated[
         list[str],
         option(
@@ -51,7 +52,7 @@ def edit(
             DATA,
             'The new fact, as "QUERY -> OBJECT"; repeat it to make several edits',
         ),
-    ],
+    ]
     subject: Annotated[
         list[str] | None,
         option(
@@ -60,7 +61,23 @@ def edit(
             DATA,
             "Subject of each --fact, in order (default: found in the data)",
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What is shown beside the answers."""
+
+    explain: Annotated[
+        bool, flag("--explain", OUTPUT, "Show which demonstrations were chosen, and why")
+    ] = False
+    show_prompt: Annotated[bool, flag("--show-prompt", OUTPUT, "Print the prompts")] = False
+
+
+@command(f"{RUN_DECIDES}\n\n{VALUES}")
+def edit(
+    *,
+    facts: FactOptions,
     run: TrainingRun = None,
     data: Data = None,
     pool: PoolRows = None,
@@ -88,22 +105,19 @@ def edit(
         bool, flag("--every-query", METHOD, "Put every query under an edit, as the paper does")
     ] = False,
     encoder: AnyEncoder = None,
-    explain: Annotated[
-        bool, flag("--explain", OUTPUT, "Show which demonstrations were chosen, and why")
-    ] = False,
-    show_prompt: Annotated[bool, flag("--show-prompt", OUTPUT, "Print the prompts")] = False,
+    output: OutputOptions,
     dry_run: DryRun = False,
     api: ApiFlags,
 ) -> None:
     """Edit a model in its prompt and show its answers before and after."""
     base = setups.open_trained_run(run) if run else None
     how = EditingOptions(editor, gating, every_query)
-    _check(fact, subject, how)
+    _check(facts, how)
     setup = _setup(base, DataOptions(data, pool), encoder)
     earlier = base.run if base else DEFAULTS
     opened = models.open_model(model, api, earlier, at=RunOptions(dry_run=dry_run))
     chosen = _editor(how, setup, opened, base)
-    edits = _edits(fact, subject, setup.dataset.cases, need_subjects=not every_query)
+    edits = _edits(facts, setup.dataset.cases, need_subjects=not every_query)
     gate = EveryQuery() if every_query else _gate(base, gating)
     gate_encoder = encoder_of(gate, gating.relations)
     edited = EditedModel(opened.model, chosen, edits, gate=gate, encoder=gate_encoder)
@@ -116,9 +130,9 @@ def edit(
     with models.metered(opened.model):
         draw(before_after(edited, queries))
         for query in queries:
-            if explain:
+            if output.explain:
                 console.print("", edited.explain(query), sep="\n")
-            if show_prompt:
+            if output.show_prompt:
                 console.rule("prompt")
                 say(edited.prompt(query).text)
 
@@ -132,11 +146,11 @@ class EditingOptions:
     every_query: bool
 
 
-def _check(facts: Sequence[str], subjects: Sequence[str] | None, how: EditingOptions) -> None:
+def _check(facts: FactOptions, how: EditingOptions) -> None:
     """Raises UsageError for options that do not go together."""
-    if subjects and len(subjects) != len(facts):
+    if facts.subject and len(facts.subject) != len(facts.fact):
         raise UsageError(
-            f"{len(facts)} --fact and {len(subjects)} --subject: "
+            f"{len(facts.fact)} --fact and {len(facts.subject)} --subject: "
             "give every fact its subject, in order"
         )
     gating = how.gating
@@ -161,19 +175,13 @@ def _setup(base: TrainedRun | None, data: DataOptions, encoder: str | None) -> S
     )
 
 
-def _edits(
-    facts: Sequence[str],
-    subjects: Sequence[str] | None,
-    cases: Sequence[EditCase],
-    *,
-    need_subjects: bool,
-) -> list[Edit]:
+def _edits(facts: FactOptions, cases: Sequence[EditCase], *, need_subjects: bool) -> list[Edit]:
     """The edits of --fact and --subject.
 
     Raises UsageError for facts that contradict each other or lack a subject.
     """
-    edits = [parse_fact(text, cases) for text in facts]
-    for place, subject in enumerate(subjects or ()):
+    edits = [parse_fact(text, cases) for text in facts.fact]
+    for place, subject in enumerate(facts.subject or ()):
         query = edits[place].query
         if not mentions(query, subject):
             raise UsageError(

@@ -1,6 +1,7 @@
 """`drike edits inbox`: reports of wrong answers, and samples that a gateway kept."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,28 @@ _FIELDS = (
 Numbers = list[int] | None
 
 
+@dataclass(frozen=True)
+class ReportActions:
+    """Options that do something with reports and samples."""
+
+    close: Annotated[Numbers, option("--close", "ID", METHOD, "Close this report; repeatable")] = (
+        None
+    )
+    wrong: Annotated[
+        Numbers, option("--wrong", "ID", METHOD, "Make a report of this sample; repeatable")
+    ] = None
+    forget: Annotated[bool, flag("--forget-samples", METHOD, "Delete all samples")] = False
+    draft: Annotated[
+        Numbers,
+        option(
+            "--draft",
+            "ID",
+            METHOD,
+            "Draft an edit from this report; repeatable for reports of the same",
+        ),
+    ] = None
+
+
 @command()
 def inbox(
     report: Annotated[int | None, argument("[ID]", "As the list shows it", min=1)] = None,
@@ -49,22 +72,7 @@ def inbox(
             "Reads the report for --draft; what it finds must stand there",
         ),
     ] = None,
-    close: Annotated[
-        Numbers, option("--close", "ID", METHOD, "Close this report; repeatable")
-    ] = None,
-    wrong: Annotated[
-        Numbers, option("--wrong", "ID", METHOD, "Make a report of this sample; repeatable")
-    ] = None,
-    forget: Annotated[bool, flag("--forget-samples", METHOD, "Delete all samples")] = False,
-    draft: Annotated[
-        Numbers,
-        option(
-            "--draft",
-            "ID",
-            METHOD,
-            "Draft an edit from this report; repeatable for reports of the same",
-        ),
-    ] = None,
+    actions: ReportActions,
     samples: Annotated[
         bool, flag("--samples", OUTPUT, "List the answers that serve --keep-samples kept")
     ] = False,
@@ -72,27 +80,27 @@ def inbox(
     closed: Annotated[bool, flag("--all", OUTPUT, "Closed reports too")] = False,
 ) -> None:
     """List reports of wrong answers, or do something with them."""
-    if sum(map(bool, (report, draft, close, import_, wrong, forget))) > 1:
+    if sum(map(bool, (report, import_, *vars(actions).values()))) > 1:
         raise UsageError(
             "one thing at a time: give ID, --draft, --close, --import, --wrong or --forget-samples"
         )
-    if model and not draft:
+    if model and not actions.draft:
         raise UsageError("--model reads a report for a draft: give --draft, too")
-    if reason and not close:
+    if reason and not actions.close:
         raise UsageError("--reason says why reports are closed: give --close, too")
     with store_at(store, create=import_ is not None) as opened:
         if import_:
             _import(opened, import_)
         elif report:
             _show(Inbox(opened.database).report(report))
-        elif close:
-            _close(opened, close, reason)
-        elif wrong:
-            _open_samples(opened, wrong)
-        elif forget:
+        elif actions.close:
+            _close(opened, actions.close, reason)
+        elif actions.wrong:
+            _open_samples(opened, actions.wrong)
+        elif actions.forget:
             say(f"{counted(Inbox(opened.database).forget_samples(), 'sample')} deleted")
-        elif draft:
-            _draft(opened, draft, model)
+        elif actions.draft:
+            _draft(opened, actions.draft, model)
         elif samples:
             _list(opened, ReportState.SAMPLE)
         else:

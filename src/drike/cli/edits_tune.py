@@ -110,8 +110,12 @@ def _questions_of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
     for edit, case in zip(edits, cases, strict=True):
         for probe in case.probes:
             kind = _KINDS[probe.aspect]
-            by_kind[kind].append(TuningQuestion(kind, edit, probe.query))
-    return [question for questions in by_kind.values() for question in questions[:most]]
+            question = TuningQuestion(kind, edit, probe.query)
+            by_kind[kind].append(question)
+    questions: list[TuningQuestion] = []
+    for questions_of_kind in by_kind.values():
+        questions += questions_of_kind[:most]
+    return questions
 
 
 def _open_model(

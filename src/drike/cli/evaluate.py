@@ -55,25 +55,10 @@ _Probes = Literal["published", "all"]
 _NamedGate = Literal["named", "calibrated", "careful", "eager"]
 
 
-@command(f"{RUN_DECIDES}\n\n{VALUES_OF_EDITORS}\n\n{VALUES}", runs.Resumable)
-def evaluate(
-    *,
-    run: TrainingRun = None,
-    data: DataOptions,
-    unrelated: Annotated[
-        Path | None,
-        option(
-            "--unrelated",
-            "FILE",
-            DATA,
-            "Questions that concern no edit, for --stored (default: common ones)",
-        ),
-    ] = None,
-    model: ModelOptions,
-    editors: Annotated[
-        str | None,
-        option("--editors", "NAMES", METHOD, "Editors to compare, separated by commas"),
-    ] = None,
+@dataclass(frozen=True)
+class DeploymentOptions:
+    """Edits in force at once, behind a gate: how many, and what else is asked."""
+
     stored: Annotated[
         str | None,
         option(
@@ -82,7 +67,7 @@ def evaluate(
             METHOD,
             "Also with N edits (or all editable ones) in force at once, behind the gate",
         ),
-    ] = None,
+    ] = None
     gate: Annotated[
         _NamedGate | None,
         option(
@@ -92,8 +77,51 @@ def evaluate(
             "With --stored: named, calibrated (default), careful or eager",
             choices=get_args(_NamedGate),
         ),
+    ] = None
+    unrelated: Annotated[
+        Path | None,
+        option(
+            "--unrelated",
+            "FILE",
+            DATA,
+            "Questions that concern no edit, for --stored (default: common ones)",
+        ),
+    ] = None
+    ask: Ask = False
+
+    @property
+    def size(self) -> int | None:
+        """How many edits are in force at once; None for all."""
+        return None if self.stored in (None, "all") else int(self.stored)
+
+    def check(self) -> None:
+        """Raise UsageError for options that do not go together."""
+        stored = self.stored
+        if stored and stored != "all" and not (stored.isdecimal() and int(stored)):
+            raise UsageError(
+                f"--stored takes a number of edits, at least 1, or all, not {stored!r}"
+            )
+        if not stored and (self.gate or self.unrelated or self.ask):
+            raise UsageError(
+                "--gate, --unrelated and --ask are for --stored: "
+                "ask for edits in force, as --stored all"
+            )
+        if self.ask:
+            gate = open_gate(None, self.gate or "named")
+            require_uncertainty(gate, "give --gate calibrated, or leave --ask out")
+
+
+@command(f"{RUN_DECIDES}\n\n{VALUES_OF_EDITORS}\n\n{VALUES}", runs.Resumable)
+def evaluate(
+    *,
+    run: TrainingRun = None,
+    data: DataOptions,
+    model: ModelOptions,
+    editors: Annotated[
+        str | None,
+        option("--editors", "NAMES", METHOD, "Editors to compare, separated by commas"),
     ] = None,
-    ask: Ask = False,
+    deployment: DeploymentOptions,
     judge: JudgeName = None,
     probes: Annotated[
         _Probes,
@@ -123,12 +151,13 @@ def evaluate(
     ] = None,
 ) -> None:
     """Measure editors on edits that were not trained on."""
-    if stored and not (gate or at.resume):  # older runs, which name no gate, go on by names
-        gate = "named" if isinstance(usual_gate(), Named) else "calibrated"
+    if deployment.stored and not (deployment.gate or at.resume):
+        # Older runs, which name no gate, go on by names.
+        gate: _NamedGate = "named" if isinstance(usual_gate(), Named) else "calibrated"
+        deployment = replace(deployment, gate=gate)
     plan = EvaluationPlan(
-        run, data, model, editors, sigmas, judge, probes, write, encoder, stored, gate, unrelated,
-        ask, at, api,
-    )  # fmt: skip
+        run, data, model, editors, sigmas, judge, probes, write, encoder, deployment, at, api
+    )
     _check(plan)
     _evaluate(plan)
 
@@ -146,10 +175,7 @@ class EvaluationPlan:
     probes: _Probes
     write: bool
     encoder: str | None
-    stored: str | None
-    gate: _NamedGate | None
-    unrelated: Path | None
-    ask: bool
+    deployment: DeploymentOptions
     at: RunOptions
     api: ApiFlags
 
@@ -161,28 +187,13 @@ class EvaluationPlan:
         names = [name.strip().casefold() for name in self.editors.split(",")]
         return list(dict.fromkeys(names))
 
-    @property
-    def deployed_size(self) -> int | None:
-        """How many edits are in force at once; None for all."""
-        return None if self.stored in (None, "all") else int(self.stored)
-
 
 def _check(plan: EvaluationPlan) -> None:
     """Raises UsageError for options that do not go together, before anything is opened."""
     for name in [*plan.names, *(["dr-ike"] if plan.sigmas else [])]:
         catalog.require_editor(name, trained=plan.run is not None)
     parse_sigmas(plan.sigmas)
-    stored = plan.stored
-    if stored and stored != "all" and not (stored.isdecimal() and int(stored)):
-        raise UsageError(f"--stored takes a number of edits, at least 1, or all, not {stored!r}")
-    if not stored and (plan.gate or plan.unrelated or plan.ask):
-        raise UsageError(
-            "--gate, --unrelated and --ask are for --stored: "
-            "ask for edits in force, as --stored all"
-        )
-    if plan.ask:
-        gate = open_gate(None, plan.gate or "named")
-        require_uncertainty(gate, "give --gate calibrated, or leave --ask out")
+    plan.deployment.check()
 
 
 def _evaluate(plan: EvaluationPlan) -> None:
@@ -195,14 +206,8 @@ def _evaluate(plan: EvaluationPlan) -> None:
     rule = Judge(opened.model, RULES.get(plan.judge or earlier.judge or "")).rule
     editors = _editors(plan, setup, edits.base, opened)
     deployment = None
-    if plan.stored:
-        deployment = open_deployment(
-            setup,
-            plan.deployed_size,
-            plan.gate or "named",
-            plan.unrelated,
-            opened.model if plan.ask else None,
-        )
+    if plan.deployment.stored:
+        deployment = open_deployment(setup, plan.deployment, opened.model)
     behind_gate = deployment.editors(editors) if deployment else []
     if count_only(
         opened.model,
@@ -213,6 +218,7 @@ def _evaluate(plan: EvaluationPlan) -> None:
     ):
         return
 
+    unrelated = plan.deployment.unrelated
     settings = edits.settings | {
         "sigmas": plan.sigmas,
         "probes": plan.probes,
@@ -224,9 +230,9 @@ def _evaluate(plan: EvaluationPlan) -> None:
         "replicas": at.replicas,
         "tokenizer": opened.api.tokenizer,
         "editors": [editor.name for editor in editors],
-        "stored": plan.stored,
+        "stored": plan.deployment.stored,
         "gate": deployment.name if deployment else None,
-        "unrelated": None if plan.unrelated is None else str(plan.unrelated),
+        "unrelated": None if unrelated is None else str(unrelated),
     }
     options = runs.options_in(vars(plan))
     with runs.recorded_at(
@@ -302,24 +308,23 @@ def _say_guarantee(base: TrainedRun, evaluation: Evaluation) -> None:
         say(f"\nGuarantee of DR-IKE-Q: {certified.sentence}; {measured}")
 
 
-def open_deployment(
-    setup: Setup, size: int | None, gate: str, unrelated: Path | None, model: LanguageModel | None
-) -> Deployment:
+def open_deployment(setup: Setup, options: DeploymentOptions, model: LanguageModel) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them.
 
     Raises UsageError, DataError.
     """
-    opened_gate = open_gate(None, gate)
+    gate = open_gate(None, options.gate or "named")
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     cases = [case for case in setup.dataset.cases if case.case_id in editable]
     edits = [edit for case in cases for edit in case.edits]
-    stores = SimulatedStores(edits, size, encoder=encoder_of(opened_gate), seed=setup.pool.seed)
+    encoder = encoder_of(gate)
+    stores = SimulatedStores(edits, options.size, encoder=encoder, seed=setup.pool.seed)
     questions: Sequence[str]
-    if unrelated is None:
+    if options.unrelated is None:
         questions = common_questions()
     else:
-        questions = [question.said for question in read_questions(unrelated)]
-    return Deployment(opened_gate, stores, questions, model)
+        questions = [question.said for question in read_questions(options.unrelated)]
+    return Deployment(gate, stores, questions, model if options.ask else None)
 
 
 def parse_sigmas(text: str | None) -> list[float]:

@@ -53,9 +53,14 @@ def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
     if same is not None and same.subject is not None and mentions(query, same.subject):
         return Edit(query, target, same.target_true, same.subject, same.relation)
 
+    return Edit(query, target, subject=_longest_subject(query, cases))
+
+
+def _longest_subject(query: str, cases: Sequence[EditCase]) -> str | None:
+    """The longest subject of a case that a query mentions."""
     subjects = {case.edit.subject for case in cases if case.edit.subject}
     mentioned = {subject for subject in subjects if mentions(query, subject)}
-    return Edit(query, target, subject=max(mentioned, key=len, default=None))
+    return max(mentioned, key=len, default=None)
 
 
 def _has_a_letter_or_digit(text: str) -> bool:

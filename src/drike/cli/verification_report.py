@@ -22,7 +22,7 @@ from drike.support.rows import shown
 from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
 
 if TYPE_CHECKING:  # it takes long to import, and --compare does not need it
-    from drike.gateway.proving.verification import EditOutcome
+    from drike.gateway.proving.verification import Verdict
 
 _MAX_ROWS = 60  # edits of a table; of more edits only those that failed are shown
 _MAX_FAILURES = 20
@@ -32,49 +32,49 @@ _STATES = (Stated.NEW, Stated.OLD, Stated.BOTH, Stated.NEITHER, Stated.REFUSED)
 _NO_XML = re.compile("[\ufffe\uffff]")
 
 
-def show(outcomes: Sequence[EditOutcome], model: str) -> dict[str, float]:
+def show(verdicts: Sequence[Verdict], model: str) -> dict[str, float]:
     """Draw what took of each edit, and what failed; return the shares that count."""
-    by_edit: dict[int, list[EditOutcome]] = {}
-    for outcome in outcomes:
-        by_edit.setdefault(outcome.question.edit.id, []).append(outcome)
+    by_edit: dict[int, list[Verdict]] = {}
+    for verdict in verdicts:
+        by_edit.setdefault(verdict.question.edit.id, []).append(verdict)
     _draw_edits(by_edit, model)
-    _say_failures([outcome for outcome in outcomes if outcome.problem])
-    return _say_shares(outcomes, counted(len(by_edit), "edit"))
+    _say_failures([verdict for verdict in verdicts if verdict.problem])
+    return _say_shares(verdicts, counted(len(by_edit), "edit"))
 
 
-def _draw_edits(by_edit: dict[int, list[EditOutcome]], model: str) -> None:
+def _draw_edits(by_edit: dict[int, list[Verdict]], model: str) -> None:
     """A row for each edit; of many edits, for those that failed."""
     title = f"Edits on {model}"
     listed = list(by_edit.values())
     if len(by_edit) > _MAX_ROWS:
         title = f"Edits on {model}, those that failed"
-        failed = [row for row in listed if any(outcome.problem for outcome in row)]
+        failed = [row for row in listed if any(verdict.problem for verdict in row)]
         listed = failed[:_MAX_ROWS]
     header = ("edit", "asked", "took", *_STATES[1:], "leaked", "tokens added", "latency p50")
     if listed:
         draw(Table(title, header, tuple(map(_row, listed))))
 
 
-def _row(outcomes: Sequence[EditOutcome]) -> tuple[Cell, ...]:
+def _row(verdicts: Sequence[Verdict]) -> tuple[Cell, ...]:
     """The row of an edit: what its answers stated, and what editing took."""
     from drike.gateway.proving.verification import by_concern
 
-    edit = outcomes[0].question.edit
-    concerned, others = by_concern(outcomes)
-    stated = Counter(outcome.stated for outcome in concerned)
-    leaked = sum(bool(outcome.problem) for outcome in others) / len(others) if others else None
-    tokens = [outcome.tokens for outcome in concerned if outcome.tokens is not None]
+    edit = verdicts[0].question.edit
+    concerned, others = by_concern(verdicts)
+    stated = Counter(verdict.stated for verdict in concerned)
+    leaked = sum(bool(verdict.problem) for verdict in others) / len(others) if others else None
+    tokens = [verdict.tokens for verdict in concerned if verdict.tokens is not None]
     return (
         f"{edit.id}@{edit.version} {edit.record.subject:.{_SUBJECT}}",
-        Number(len(outcomes)),
+        Number(len(verdicts)),
         *(Number(stated[state] / len(concerned), ".2f") for state in _STATES),
         Number(leaked, ".2f"),
         Number(median(tokens) if tokens else None, "+,.0f"),
-        f"{median(outcome.seconds for outcome in outcomes):.2f} s",
+        f"{median(verdict.seconds for verdict in verdicts):.2f} s",
     )
 
 
-def _say_failures(failures: Sequence[EditOutcome]) -> None:
+def _say_failures(failures: Sequence[Verdict]) -> None:
     for failure in failures[:_MAX_FAILURES]:
         question = failure.question
         edit = question.edit
@@ -93,69 +93,72 @@ def _cut(text: str) -> str:
     return line if len(line) <= _BEGINNING + _END else f"{line[:_BEGINNING]} [...] {line[-_END:]}"
 
 
-def _say_shares(outcomes: Sequence[EditOutcome], edits: str) -> dict[str, float]:
+def _say_shares(verdicts: Sequence[Verdict], edits: str) -> dict[str, float]:
     from drike.gateway.proving.verification import by_concern
 
-    concerned, others = by_concern(outcomes)
-    took = sum(outcome.stated is Stated.NEW for outcome in concerned)
-    leaked = sum(bool(outcome.problem) for outcome in others)
-    questions = counted(len(concerned), "question")
-    share = as_text(Estimate.share(took, len(concerned)))
-    leaks = "; nothing was asked that they do not concern"
+    concerned, others = by_concern(verdicts)
+    took = sum(verdict.stated is Stated.NEW for verdict in concerned)
+    leaked = sum(bool(verdict.problem) for verdict in others)
+    share_took = as_text(Estimate.share(took, len(concerned)))
+    taking = f"took on {took:,} of {counted(len(concerned), 'question')}, {share_took}"
+    leaking = "; nothing was asked that they do not concern"
     if others:
         share_leaked = as_text(Estimate.share(leaked, len(others)))
-        leaks = f", leaked to {leaked:,} of {len(others):,}, {share_leaked}"
-    say(f"{edits}: took on {took:,} of {questions}, {share}{leaks}")
-    return {"took": took / len(concerned), "did not leak": 1 - leaked / max(1, len(others))}
+        leaking = f", leaked to {leaked:,} of {len(others):,}, {share_leaked}"
+    say(f"{edits}: {taking}{leaking}")
+    return {
+        "took": took / len(concerned),
+        "did not leak": 1 - leaked / max(1, len(others)),
+    }
 
 
-def as_json(number: int, verification: Verification, outcomes: Sequence[EditOutcome]) -> str:
+def as_json(number: int, verification: Verification, verdicts: Sequence[Verdict]) -> str:
     """A verification with all that was asked and answered."""
     values = {
         "number": number,
         **asdict(verification),
-        "questions": [_values(outcome) for outcome in outcomes],
+        "questions": [_values(verdict) for verdict in verdicts],
     }
     return json.dumps(values, ensure_ascii=False, indent=1) + "\n"
 
 
-def _values(outcome: EditOutcome) -> dict[str, object]:
+def _values(verdict: Verdict) -> dict[str, object]:
     return {
-        **asdict(outcome.kept),
-        "problem": outcome.problem,
-        "first_turn": outcome.question.first,
-        "before": outcome.unedited,
-        "answer": outcome.answer,
-        "sent": outcome.sent,
-        "edits": outcome.edits,
-        "scope": outcome.scope,
-        "tokens": outcome.tokens,
-        "seconds": outcome.seconds,
+        **asdict(verdict.kept),
+        "problem": verdict.problem,
+        "first_turn": verdict.question.first,
+        "before": verdict.unedited,
+        "answer": verdict.answer,
+        "sent": verdict.sent,
+        "edits": verdict.edits,
+        "scope": verdict.scope,
+        "tokens": verdict.tokens,
+        "seconds": verdict.seconds,
     }
 
 
-def as_junit(outcomes: Sequence[EditOutcome]) -> str:
-    """The outcomes as test cases, one for each question."""
-    failures = sum(bool(outcome.problem) for outcome in outcomes)
+def as_junit(verdicts: Sequence[Verdict]) -> str:
+    """The verdicts as test cases, one for each question."""
+    failures = sum(bool(verdict.problem) for verdict in verdicts)
     suite = ElementTree.Element(
         "testsuite",
         name="drike edits verify",
-        tests=str(len(outcomes)),
+        tests=str(len(verdicts)),
         failures=str(failures),
     )
-    for outcome in outcomes:
-        kept = outcome.kept
+    for verdict in verdicts:
+        kept = verdict.kept
         case = ElementTree.SubElement(
             suite,
             "testcase",
             classname=f"edit {kept.edit}@{kept.version}",
             name=_in_xml(f"{kept.kind}: {kept.question}"),
-            time=f"{outcome.seconds:.3f}",
+            time=f"{verdict.seconds:.3f}",
         )
-        if outcome.problem:
-            failure = ElementTree.SubElement(case, "failure", message=_in_xml(outcome.problem))
-            sent = outcome.sent or "(by the gateway)"
-            failure.text = _in_xml(f"answer: {outcome.answer}\nsent: {sent}")
+        if verdict.problem:
+            failure = ElementTree.SubElement(case, "failure", message=_in_xml(verdict.problem))
+            sent = verdict.sent or "(by the gateway)"
+            failure.text = _in_xml(f"answer: {verdict.answer}\nsent: {sent}")
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
 
 

@@ -21,7 +21,7 @@ from drike.errors import EncoderError, UsageError
 from drike.gates import calibration
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import Certificate
+from drike.gates.certificate import Certificate, certify, edits_needed
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import WithRelations
@@ -156,7 +156,7 @@ def requirements(edits: Sequence[EditVersion], level: float, confidence: float =
     """What `calibrate` takes at least, and how much of it the edits have."""
     _, probes = calibration.make_probes(edits)
     with_question = {probe.edit for probe in probes if not probe.concerns}
-    needed = 2 * calibration.edits_needed(level, confidence)
+    needed = 2 * edits_needed(level, confidence)
     return (
         f"{level:.2%} false fires take {needed:,} edits or more that have a question which must "
         "not fire (half of them fit the gate, half certify it); "
@@ -186,7 +186,7 @@ def calibrate(
         )
 
     gate = calibration.calibrated(calibration.default_gate(), fitted, index)
-    certificate = calibration.certify(gate, held_out, index, level, confidence)
+    certificate = certify(gate, held_out, index, level, confidence)
     if certificate.threshold is None:
         return gate, certificate
     return replace(gate, threshold=certificate.threshold), certificate

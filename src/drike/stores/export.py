@@ -36,12 +36,12 @@ class WholeStore:
 
     def log(self, name: str) -> list[EditVersion]:
         """The changes. name: of what they are in. Raises StoreError for damaged ones."""
-        checksums: list[str | None] = [checksum for *_, checksum in self.rows]
-        checksums_before = [None, *checksums[:-1]]
-        return read_rows(
-            name,
-            [(*row, before) for row, before in zip(self.rows, checksums_before, strict=False)],
-        )
+        rows = []
+        checksum_before: str | None = None
+        for row in self.rows:
+            rows.append((*row, checksum_before))
+            *_, checksum_before = row
+        return read_rows(name, rows)
 
     def edits(self, name: str) -> list[ReadRow]:
         """The edits but retired ones, as an import takes them. Raises StoreError as `log`."""

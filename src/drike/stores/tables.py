@@ -190,16 +190,19 @@ def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Importe
 
     rows: all rows of the file, which were imported.
     """
-    cells_of_rows = [_cells(row) if isinstance(row, Row) else {} for row in rows]
-    columns = dict.fromkeys(column for cells in cells_of_rows for column in cells)
+    # Of some rows nothing could be read.
+    cells_by_place = {place: _cells(row) for place, row in enumerate(rows) if isinstance(row, Row)}
+    columns = dict[str, None]()  # those of all rows, in their order
+    for cells in cells_by_place.values():
+        columns |= dict.fromkeys(cells)
     columns.pop(_REASON, None)
 
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, [*columns, _REASON], extrasaction="ignore")
     writer.writeheader()
     for place, reason in zip(imported.places, imported.refused, strict=True):
-        if isinstance(rows[place], Row):  # of another nothing could be read
-            writer.writerow(cells_of_rows[place] | {_REASON: reason})
+        if place in cells_by_place:
+            writer.writerow(cells_by_place[place] | {_REASON: reason})
     write_text(path, encodable(text.getvalue()))
 
 

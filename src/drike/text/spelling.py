@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from functools import cache, lru_cache
 
-from drike.encoders.base import content
+from drike.encoders.salience import content
 from drike.text.relation_wordings import built_in
 from drike.text.typos import one_typo, shortened
 from drike.text.word_lists import data_lines, word_list

@@ -22,9 +22,9 @@ from drike.edits.conflicts import ConflictError
 from drike.edits.record import Status, UnavailableError
 from drike.edits.times import stamp
 from drike.errors import DrikeError
-from drike.gates.calibration import Bin, curve
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
+from drike.gates.reliability import Bin, curve
 from drike.gateway.answers import text_of
 from drike.gateway.calls import Upstream, whole
 from drike.gateway.control import changes as managing
@@ -40,7 +40,8 @@ from drike.gateway.http.server import file_shortage
 from drike.gateway.http.threads import in_daemon_thread
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import Switch, switch, switches
-from drike.gateway.proving.verification import EditOutcome, by_concern, named, questions_about
+from drike.gateway.proving.questions import questions_about
+from drike.gateway.proving.verification import Verdict, by_concern, named
 from drike.gateway.requests import one_message
 from drike.gateway.tenants import Tenants
 from drike.models.served.quirks import NEWER_LIMIT, OLDER_LIMIT, for_newer_models
@@ -231,7 +232,7 @@ class Admin:
             latest, record=replace(latest.record, only=())
         )  # whatever requests it is for
         trial = await in_daemon_thread(call.feed.trying, [latest])
-        outcomes = list[EditOutcome]()
+        outcomes = list[Verdict]()
         async with self.trials, while_connected(call.request.receive):
             for question in (
                 each for each in questions_about([latest], trial.index) if each.first is None
@@ -241,9 +242,7 @@ class Admin:
                 unedited = None if question.kind.concerns else await self.answer(chat.body)
                 said, edits = await self.answer(body), tuple(map(named, decision.matched))
                 scope, stated = "fired" if edits else "abstained", question.edit.record.states(said)
-                outcomes.append(
-                    EditOutcome(question, said, stated, edits, scope, unedited=unedited)
-                )
+                outcomes.append(Verdict(question, said, stated, edits, scope, unedited=unedited))
         concerned, others = by_concern(outcomes)
         failed = [outcome for outcome in outcomes if outcome.problem]
         return {

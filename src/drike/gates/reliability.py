@@ -1,0 +1,85 @@
+"""How far a gate's probabilities can be believed: a reliability diagram."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from drike.edits.record import EditVersion
+from drike.gates.calibration import GateProbe, probability_of
+from drike.gates.decision import Gate
+from drike.gates.index import EditIndex
+
+_FOLDS = 5
+_BINS = 10
+_MAX_TEXTS = 500
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Questions with similar probabilities.
+
+    probability: their mean. share: how many concern the edit. count: their number.
+    """
+
+    probability: float
+    share: float
+    count: int
+
+
+def curve(gate: Gate, index: EditIndex) -> tuple[Bin, ...]:
+    """The reliability diagram over paraphrases and negative exemplars.
+
+    The first concern their edit, the second do not. By cross-validation: the gate decides on each
+    of some `_MAX_TEXTS` texts with an index without those of its fold. Bins have equal widths, and
+    empty ones are left out. No language model is asked.
+    """
+    edits = sorted(index.edits.values(), key=lambda edit: edit.id)
+    outcomes_by_bin: dict[int, list[tuple[float, bool]]] = defaultdict(list)
+    for fold in range(_FOLDS):
+        probes = [probe for edit in edits for probe in _probes_in_fold(edit, fold)]
+        if not probes:
+            continue
+        without = EditIndex.of((_without_fold(edit, fold) for edit in edits), index.encoder, index)
+        for probe in probes[: _MAX_TEXTS // _FOLDS]:
+            decision = gate.decide(probe.query, without)
+            probability = probability_of(probe.edit, decision.candidates)
+            number = min(int(probability * _BINS), _BINS - 1)
+            outcomes_by_bin[number].append((probability, probe.concerns))
+    return tuple(_bin(outcomes_by_bin[number]) for number in sorted(outcomes_by_bin))
+
+
+def _bin(outcomes: Sequence[tuple[float, bool]]) -> Bin:
+    count = len(outcomes)
+    mean = sum(probability for probability, _ in outcomes) / count
+    share = sum(concerns for _, concerns in outcomes) / count
+    return Bin(mean, share, count)
+
+
+def _probes_in_fold(edit: EditVersion, fold: int) -> list[GateProbe]:
+    """The paraphrases and negative exemplars of an edit that are held out with a fold."""
+    paraphrases = _texts_of_fold(edit, edit.record.paraphrases, fold)
+    negatives = _texts_of_fold(edit, edit.record.negatives, fold)
+    return [
+        *(GateProbe(text, edit.id, True) for text in paraphrases),
+        *(GateProbe(text, edit.id, False) for text in negatives),
+    ]
+
+
+def _without_fold(edit: EditVersion, fold: int) -> EditVersion:
+    """The edit without the texts that are held out with a fold."""
+    record = replace(
+        edit.record,
+        paraphrases=_texts_outside_fold(edit, edit.record.paraphrases, fold),
+        negatives=_texts_outside_fold(edit, edit.record.negatives, fold),
+    )
+    return replace(edit, record=record)
+
+
+def _texts_of_fold(edit: EditVersion, texts: Sequence[str], fold: int) -> Sequence[str]:
+    """Every `_FOLDS`th text, from another one on in each edit."""
+    return texts[(fold - edit.id) % _FOLDS :: _FOLDS]
+
+
+def _texts_outside_fold(edit: EditVersion, texts: Sequence[str], fold: int) -> tuple[str, ...]:
+    """The texts that `_texts_of_fold` leaves."""
+    return tuple(text for i, text in enumerate(texts) if (edit.id + i) % _FOLDS != fold)
