@@ -195,23 +195,26 @@ def test_greedy_flags_and_following_tokens_agree_with_generate(make: Any) -> Non
     """Compare 60 prompts and 120 targets per model with its own `generate`; half the targets are what it writes."""
     model = wrap(make)
     prompts = sorted({request.prompt for seed in range(10) for request in episode(seed)})
-    requests, expected = [], []
+    assert len(prompts) == 60
+    requests = []
+    followings = []
     for prompt in prompts:
-        ids = tokenizer()(prompt, return_tensors="pt")
-        start = ids["input_ids"].shape[1]
-        out = model._model.generate(**ids, max_new_tokens=4, do_sample=False, pad_token_id=0)
-        written = out[0, start:].tolist()
-        for right in (True, False):
-            target = written[:2] if right else [written[0], (written[1] + 7) % 300 + 1]
-            requests.append(Encoded((*ids["input_ids"][0].tolist(), *target), start))
-            expected.append((right, written[2] if len(written) > 2 and right else None))
-    scored, _ = model._scorer.read(requests)
-    for reading, (greedy, following) in zip(scored, expected, strict=True):
-        assert reading.greedy is greedy
-        assert (reading.logit_gap >= 0) is greedy
-        if following is not None:
-            assert reading.following == following
-    assert len(prompts) == 60 and sum(reading.greedy for reading in scored) == len(prompts)
+        inputs = tokenizer()(prompt, return_tensors="pt")
+        prompt_ids = inputs["input_ids"][0].tolist()
+        output = model._model.generate(**inputs, max_new_tokens=4, do_sample=False, pad_token_id=0)
+        written = output[0, len(prompt_ids) :].tolist()
+        first, second, *further = written
+        another = (second + 7) % 300 + 1
+        for token in (second, another):
+            requests.append(Encoded((*prompt_ids, first, token), len(prompt_ids)))
+        followings.append(further[0] if further else None)
+
+    scores, _ = model._scorer.read(requests)
+
+    for right, wrong, following in zip(scores[::2], scores[1::2], followings, strict=True):
+        assert right.greedy and right.logit_gap >= 0
+        assert not wrong.greedy and wrong.logit_gap < 0
+        assert following is None or right.following == following
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

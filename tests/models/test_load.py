@@ -231,14 +231,17 @@ def test_damaged_weights_work_or_are_refused_in_one_sentence(
     small: Path, tmp_path: Path, tries: int
 ) -> None:
     folder = shutil.copytree(small, tmp_path / "m")
-    whole = (folder / "model.safetensors").read_bytes()
-    header = 8 + int.from_bytes(whole[:8], "little")
-    rng, worked = random.Random(tries), 0
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    header_size = 8 + int.from_bytes(whole[:8], "little")
+    rng = random.Random(tries)
+    worked = 0
     for _ in range(tries):
-        at = rng.randrange(header)
-        changed = whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(8))]) + whole[at + 1 :]
-        cut = whole[: rng.choice([at, rng.randrange(len(whole))])]
-        (folder / "model.safetensors").write_bytes(rng.choice([changed, changed, cut]))
+        place = rng.randrange(header_size)
+        changed = bytearray(whole)
+        changed[place] ^= 1 << rng.randrange(8)
+        cut = whole[: rng.choice([place, rng.randrange(len(whole))])]
+        weights.write_bytes(rng.choice([changed, changed, cut]))
         worked += works(folder)
     print(f"{tries} damaged weights: {worked} worked, {tries - worked} were refused")
     assert worked < tries

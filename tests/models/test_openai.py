@@ -20,10 +20,9 @@ from drike.errors import ModelError, ServerError
 from drike.gates.by_name import Named
 from drike.models.protocols import CustomModel, LanguageModel, Request
 from drike.models.reader import BayesianReader
-from drike.models.served import KEY, parse_address
+from drike.models.served import KEY
 from drike.models.served.client import SHARED, families
 from drike.models.served.openai import ServedModel
-from drike.models.served.rated_texts import RatedText, Token, score_of
 from drike.prompts import CHAT_INSTRUCTION, PromptStyle
 from drike.research.datasets import load
 from drike.research.datasets.dataset import Split
@@ -269,46 +268,7 @@ def test_a_filtered_answer_counts_as_an_empty_answer() -> None:
         assert model.generate(["a"])[0].text == ""
 
 
-# Addresses and keys
-
-
-def test_each_service_gets_only_its_own_key() -> None:
-    assert parse_address("openai:gpt-4o-mini").key_variable == "OPENAI_API_KEY"
-    assert parse_address("gemini:gemini-2.0-flash").key_variable == "GEMINI_API_KEY"
-    for other in (
-        "openai:m@https://example.org/v1",
-        "gemini:m@https://api.openai.com.example.org/v1",
-        "vllm:m",
-    ):
-        assert parse_address(other).key_variable == KEY
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("vllm:m@http://example.org/v1", "use https, or `allow_http`"),
-        ("vllm:m@http://127.0.0.1.example.org:8000/v1", "use https, or `allow_http`"),
-        ("vllm:m@http://192.168.1.2:8000/v1", "use https, or `allow_http`"),
-        ("openai:m@https://user:secret@example.org/v1", "put the key into"),
-        ("openai:m@https://example.org/v1?key=secret", "put the key into"),
-        ("openai:", "names no model"),
-        ("openai:m@https://", "names no model"),
-        ("openai:m@http://[", "is no address"),
-    ],
-)  # fmt: skip
-def test_insecure_or_incomplete_addresses_are_refused(name: str, message: str) -> None:
-    with pytest.raises(ModelError, match=message) as refused:
-        connect(name)
-    assert "secret" not in str(refused.value)
-
-
-def test_model_names_may_contain_colons_slashes_and_at_signs() -> None:
-    address = parse_address("ollama:library/llama3:8b@q4@http://localhost:11434/v1")
-    assert (address.model, address.url) == ("library/llama3:8b@q4", "http://localhost:11434/v1/")
-    assert (
-        parse_address("vllm:m@http://example.org/v1", allow_http=True).url
-        == "http://example.org/v1/"
-    )
+# Keys
 
 
 def test_another_services_key_is_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -499,55 +459,6 @@ def test_every_server_format_of_logprobs_gives_the_same_scores(
         with pytest.raises(ModelError, match="empty"):
             model.score([Request("a", " ")])
         model.close()
-
-
-WORDS = st.lists(
-    st.sampled_from(["New", "York", "Zürich", "東京", "St.", "O'Brien", "né"]),
-    min_size=1,
-    max_size=4,
-)
-HIDES = {
-    "nothing": lambda t: t,
-    "spaces": lambda t: t.lstrip(" "),
-    "characters": lambda t: t.replace("ü", "\ufffd"),
-}
-
-
-@draw(WORDS, WORDS, st.data(), st.sampled_from(sorted(HIDES)), st.booleans(), st.booleans())
-def test_a_continuation_is_found_under_any_tokenisation(
-    before: list[str], after: list[str], data: st.DataObject, hides: str, begins: bool, writes: bool
-) -> None:
-    prompt, continuation = " ".join(before) + " is", " " + " ".join(after)
-
-    def pieces(text: str) -> list[str]:
-        cuts = (
-            sorted(data.draw(st.sets(st.integers(1, len(text) - 1), max_size=5)))
-            if len(text) > 1
-            else []
-        )
-        return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-
-    own = pieces(continuation)
-    texts = [*(["<s>"] if begins else []), *pieces(prompt), *own, *([" the"] if writes else [])]
-    rated = [Token(HIDES[hides](text), -float(i + 1), (-99.0,)) for i, text in enumerate(texts)]
-    score = score_of(RatedText(rated, None), Request(prompt, continuation))
-    end = len(texts) - writes
-    assert score.logprobs == tuple(-float(i + 1) for i in range(end - len(own), end))
-    assert score.following == ("" if not writes else HIDES[hides](" the"))
-
-
-@draw(st.integers(1, 4))
-def test_a_token_across_the_prompt_boundary_is_refused(over: int) -> None:
-    text, prompt = "The capital is Oslo", "The capital is"
-    tokens = [
-        text[: len(prompt) - over],
-        text[len(prompt) - over : len(prompt) + over],
-        text[len(prompt) + over :],
-        ".",
-    ]
-    reading = RatedText([Token(token, -1.0, (-2.0,)) for token in tokens], None)
-    with pytest.raises(ValueError, match="do not spell"):
-        score_of(reading, Request(prompt, " Oslo"))
 
 
 def test_an_api_model_works_without_a_key_and_inside_an_event_loop() -> None:

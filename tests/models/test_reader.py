@@ -60,6 +60,10 @@ def probability_new(reader: BayesianReader, prompt: str) -> float:
     return parsed.probability
 
 
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
 def p(*blocks: str, query: str = "copy") -> float:
     return probability_new(READER, "".join(blocks) + EDIT + QUERIES[query])
 
@@ -104,14 +108,17 @@ def test_the_order_of_demonstrations_does_not_matter_to_the_reader(
 
 def test_the_readers_probability_equals_the_formula() -> None:
     observer = Observer()
-    own, firm = observer.own, firmness_of(["P19", "P103"])["P19"]
-    mu = 1 / (1 + math.exp(-(observer.credence["in-context"][0] - observer.firmness * firm)))
+    weights = observer.own
+    firmness = firmness_of(["P19", "P103"])["P19"]
+    credence_of_copy = observer.credence["in-context"][0]
+    mu = sigmoid(credence_of_copy - observer.firmness * firmness)
     k0 = observer.anchor[0]
-    share = (k0 * mu + own.adopted_same) / (
-        k0 + own.adopted_same + own.kept_object + own.kept_other
-    )
-    odds = observer.sharpness * math.log(share / (1 - share))
-    assert math.isclose(p(ADOPTED, KEPT_OWN, KEPT_OTHER), 1 / (1 + math.exp(-odds)))
+    adopted = k0 * mu + weights.adopted_same
+    total = k0 + weights.adopted_same + weights.kept_object + weights.kept_other
+    share = adopted / total
+    logit = math.log(share / (1 - share))
+    expected = sigmoid(observer.sharpness * logit)
+    assert math.isclose(p(ADOPTED, KEPT_OWN, KEPT_OTHER), expected)
 
 
 def test_the_unedited_reader_knows_every_fact_in_every_wording() -> None:

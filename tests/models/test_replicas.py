@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +34,7 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Similarity
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import checkpoint
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, follows_the_fact
@@ -97,17 +98,23 @@ def test_replicas_keep_the_models_info_and_add_up_calls_at_once() -> None:
         Replicas([])
 
 
+def without_times(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    return [replace(outcome, seconds=0.0) for outcome in outcomes]
+
+
 @pytest.mark.parametrize("rooms", [(None,), (None, None), (2, 2), (None, 3, 2)])
 def test_replicas_give_one_models_outcomes_within_their_call_limits(
     rooms: tuple[int | None, ...],
 ) -> None:
     copies = [Copy(room, seconds=0.001) for room in rooms]
-    many = evaluate(FactPrompt(), Replicas(copies), CASES)
-    one = evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES)
-    assert [replace(o, seconds=0.0) for o in many] == [replace(o, seconds=0.0) for o in one]
-    assert all(copy.most <= (copy_room or 1) for copy, copy_room in zip(copies, rooms, strict=True))
-    assert all(copy.model.calls for copy in copies), "every replica has work"
-    assert sum(copy.model.calls for copy in copies) == len(CASES), "no call is split"
+    outcomes = evaluate(FactPrompt(), Replicas(copies), CASES)
+    expected = evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES)
+    assert without_times(outcomes) == without_times(expected)
+    for copy, room in zip(copies, rooms, strict=True):
+        assert copy.most <= (room or 1)
+    calls = [copy.model.calls for copy in copies]
+    assert all(calls), "every replica has work"
+    assert sum(calls) == len(CASES), "no call is split"
 
 
 def test_excess_callers_wait_for_a_free_replica() -> None:

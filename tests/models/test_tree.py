@@ -33,10 +33,11 @@ def test_a_token_attends_exactly_to_its_own_prefix(
     seen = tree.mask(window=window, chunk=chunk)
     expected = np.zeros_like(seen)
     for path in tree.paths:
-        for depth, q in enumerate(path):
-            for back, k in enumerate(path[: depth + 1]):
-                near = window is None or depth - back < window
-                expected[q, k] = near and (chunk is None or depth // chunk == back // chunk)
+        for depth, row in enumerate(path):
+            for earlier_depth, earlier in enumerate(path[: depth + 1]):
+                in_window = window is None or depth - earlier_depth < window
+                in_chunk = chunk is None or depth // chunk == earlier_depth // chunk
+                expected[row, earlier] = in_window and in_chunk
     assert (seen == expected).all()
     assert (tree.mask(window=window, chunk=chunk, first=tree.trunk) == expected[tree.trunk :]).all()
 
@@ -52,13 +53,14 @@ def test_the_trunk_is_the_longest_sequence(sequences: list[list[int]]) -> None:
 def test_the_packing_does_not_depend_on_the_order(sequences: list[list[int]], rng: object) -> None:
     shuffled = sequences[:]
     rng.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, other = build_tree(sequences), build_tree(shuffled)
-    paths = {
-        tuple(sequence): path.tolist() for sequence, path in zip(sequences, one.paths, strict=True)
-    }
-    assert len(one) == len(other)
-    for sequence, path in zip(shuffled, other.paths, strict=True):
-        assert len(path) == len(paths[tuple(sequence)])
+    tree = build_tree(sequences)
+    tree_of_shuffled = build_tree(shuffled)
+    assert len(tree) == len(tree_of_shuffled)
+    lengths = {}
+    for sequence, path in zip(sequences, tree.paths, strict=True):
+        lengths[tuple(sequence)] = len(path)
+    for sequence, path in zip(shuffled, tree_of_shuffled.paths, strict=True):
+        assert len(path) == lengths[tuple(sequence)]
 
 
 @settings(max_examples=100)
@@ -90,17 +92,17 @@ def test_nesting_may_be_thousands_deep() -> None:
 def test_runs_are_the_segments_between_forks(sequences: list[list[int]]) -> None:
     tree = build_tree(sequences)
     runs = tree.runs
-    assert [i for begin, end, _ in runs for i in range(begin, end)] == list(range(len(tree)))
+    assert [i for run in runs for i in range(run.begin, run.end)] == list(range(len(tree)))
     children: dict[tuple[int, ...], set[int]] = {}
     for prefix in prefixes(sequences):
         children.setdefault(prefix[:-1], set()).add(prefix[-1])
-    text: list[tuple[int, ...]] = []  # the path of each run from the start of its sequences
-    for begin, end, before in runs:
-        assert before < len(text)
-        so_far = text[before] if before >= 0 else ()
-        assert tree.depth[begin] == len(so_far)
-        for i in range(begin, end):
-            assert i == begin or len(children[so_far]) == 1
-            so_far = (*so_far, int(tree.ids[i]))
-        assert len(children.get(so_far, ())) != 1
-        text.append(so_far)
+    texts: list[tuple[int, ...]] = []  # up to the end of each run, from the start of its sequences
+    for run in runs:
+        assert run.parent < len(texts)
+        text = texts[run.parent] if run.parent >= 0 else ()
+        assert tree.depth[run.begin] == len(text)
+        for i in range(run.begin, run.end):
+            assert i == run.begin or len(children[text]) == 1
+            text = (*text, int(tree.ids[i]))
+        assert len(children.get(text, ())) != 1
+        texts.append(text)

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from drike.gates.name_index import Mention
-from drike.text.glossary import corrected, glossed
+from drike.text.glossary import glossed
 from drike.text.question_forms import trimmed
 from drike.text.questions import in_material, leans_back, parts_of
 from drike.text.sentences import ending, sentence_around
+from drike.text.spelling import corrected
 from drike.text.words import Words
 
 LONGEST_WHOLE = 1_000  # characters of a text compared as a whole: encoders read about as much
 
-# Of all texts that a decision compares. Each costs about as much as these characters besides its own.
+# Of all texts that a decision compares. Each costs about as much as these characters besides its
+# own.
 _MOST_CHARACTERS = 6_000
 _OVERHEAD = 20
 
@@ -48,7 +50,7 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Affordable(Generic[Source]):
-    """What can be compared in about the time of a decision: its sources, and their different texts."""
+    """What can be compared in about a decision's time: sources, and their different texts."""
 
     sources: list[Source]
     texts: list[str]
@@ -57,8 +59,8 @@ class Affordable(Generic[Source]):
 def question_parts(words: Words, mentions: Sequence[Mention]) -> tuple[Part, ...]:
     """The parts of a text that ask something, each with the names that it may be about.
 
-    These are the names in it. If there are none, they are those of the part before it, else the most
-    frequent ones outside of all parts.
+    These are the names in it. If there are none, they are those of the part before it, else the
+    most frequent ones outside of all parts.
     """
     if not mentions:
         return ()
@@ -98,8 +100,8 @@ def places_to_compare(
 ) -> list[Characters]:
     """Where the texts stand that are compared, given where a subject is named.
 
-    These are the parts that may be about the subject, or the whole text if there are none. Of a long
-    part, they are its end and the sentences that name the subject first and last.
+    These are the parts that may be about the subject, or the whole text if there are none. Of a
+    long part, they are its end and the sentences that name the subject first and last.
     """
     text = words.text
     about_subject = [part.place for part in parts if part.names.intersection(names)]
@@ -118,7 +120,10 @@ def places_to_compare(
 
 
 def plain(text: str) -> str:
-    """What a part of a text asks: in English, without asides and typing errors, names in code as words."""
+    """What a part of a text asks: in English, without asides and typing errors.
+
+    Names in code become words.
+    """
     spaced = _COMPOUND.sub(lambda compound: _BETWEEN_WORDS.sub(" ", compound[0]), text)
     return corrected(glossed(trimmed(spaced)))
 

@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.text.words import Fingerprints, Places, contains
+from drike.text.fingerprints import Fingerprints, contains
+from drike.text.words import Places
 
 Flags = NDArray[np.bool_]
 
@@ -34,7 +35,10 @@ class _PrefixTable:
 
 @dataclass(frozen=True, eq=False)
 class FingerprintSet:
-    """Fingerprints, sorted. They are spread evenly, so that a prefix says about where one stands."""
+    """Fingerprints, sorted.
+
+    They are spread evenly, so that a prefix says about where one stands.
+    """
 
     sorted: Fingerprints = field(default_factory=lambda: np.zeros(0, np.uint64))
 

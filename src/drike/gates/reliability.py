@@ -16,7 +16,10 @@ _MAX_TEXTS = 500
 
 @dataclass(frozen=True)
 class Bin:
-    """Questions with similar probabilities: their mean, the share of questions that concern the edit, their number."""
+    """Questions with similar probabilities.
+
+    probability: their mean. share: how many concern the edit. count: their number.
+    """
 
     probability: float
     share: float
@@ -24,10 +27,11 @@ class Bin:
 
 
 def curve(gate: Gate, index: EditIndex) -> tuple[Bin, ...]:
-    """The reliability diagram over paraphrases, which concern their edit, and negative exemplars, which do not.
+    """The reliability diagram over paraphrases and negative exemplars.
 
-    By cross-validation: the gate decides on each of some `_MAX_TEXTS` texts with an index without
-    those of its fold. Bins have equal widths, and empty ones are left out. No language model is asked.
+    The first concern their edit, the second do not. By cross-validation: the gate decides on each
+    of some `_MAX_TEXTS` texts with an index without those of its fold. Bins have equal widths, and
+    empty ones are left out. No language model is asked.
     """
     edits = sorted(index.edits.values(), key=lambda edit: edit.id)
     outcomes_by_bin: dict[int, list[tuple[float, bool]]] = defaultdict(list)

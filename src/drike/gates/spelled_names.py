@@ -10,8 +10,9 @@ import numpy as np
 from drike.gates.fingerprint_set import Flags
 from drike.gates.name_index import NameIndex
 from drike.gates.name_spans import NameSpans
+from drike.text.fingerprints import NEXT
 from drike.text.name_forms import WHOLE
-from drike.text.words import MAX_NAME_PARTS, NEXT, Places, Words
+from drike.text.words import MAX_NAME_PARTS, Places, Words
 
 # Words of a text in which names are looked for one by one, which takes a fifth of the time there.
 _SHORT = 200
@@ -32,7 +33,10 @@ class SpelledNames:
 
 
 def spelled_names(words: Words, may_be_known: Flags, index: NameIndex) -> SpelledNames:
-    """The names in a text that are spelled as they are stored. may_be_known: which words may be in names."""
+    """The names in a text that are spelled as they are stored.
+
+    may_be_known: which words may be in names.
+    """
     if len(words) <= _SHORT:
         all_spans = [_one_by_one(words, may_be_known, index)]
         returned = all_spans
@@ -92,7 +96,8 @@ def _longest_from_each(words: Words, starts: Places, index: NameIndex) -> NameSp
     sizes_by_start = np.zeros(len(starts), np.uint8)
     names_by_start = np.empty(len(starts), np.int64)
 
-    # Of the starts that are left: their rows, words, and the fingerprints of the words from there on.
+    # Of the starts that are left: their rows, words, and the fingerprints of the words from there
+    # on.
     rows = np.arange(len(starts))
     begins = starts
     prefixes = words.keys[starts]

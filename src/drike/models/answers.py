@@ -98,7 +98,7 @@ def model_input(model: LanguageModel, prompt: Prompt) -> tuple[str, Turns]:
 def checked(
     called: str, answers: list[Returned], kind: type[Returned], count: int
 ) -> list[Returned]:
-    """What `called` returned, if its answers are of the right kind and number. Raises ModelError."""
+    """What `called` returned, if its answers are of the right kind and number, or ModelError."""
     wrong = [type(answer).__name__ for answer in answers if not isinstance(answer, kind)]
     if wrong:
         raise ModelError(f"{called} returned a {wrong[0]}: return drike.{kind.__name__}s")

@@ -45,10 +45,10 @@ class _LongestChecked:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A reading by the planned strategy; fault: what is wrong with it, if anything."""
+    """A reading by the planned strategy, or its fault."""
 
     scored: Scored | None
-    fault: str | None = None
+    fault: str = ""
 
 
 class CheckedReader:
@@ -78,17 +78,16 @@ class CheckedReader:
         faults: list[str] = []
         while True:
             attempt = self._attempt(requests)
-            if attempt.scored is not None and attempt.fault is None:
-                scored = attempt.scored
+            scored = attempt.scored
+            if scored is not None:
                 break
             if self.prefixes.limit:
                 # Without the cached prefixes the same strategy may be right.
                 self.prefixes = PrefixCache(0)
                 continue
-            faults.append(str(attempt.fault))
-            self.plan = Plan(
-                slower(self.plan.strategy), f"{planned!r} failed its check: {faults[0]}"
-            )
+            faults.append(attempt.fault)
+            reason = f"{planned!r} failed its check: {faults[0]}"
+            self.plan = Plan(slower(self.plan.strategy), reason)
             self._longest_checked = _LongestChecked()
         if any(math.isnan(logprob) for score in scored.scores for logprob in score.logprobs):
             raise ModelError(
@@ -149,7 +148,7 @@ class CheckedReader:
         off = disagreement(shared, plain.scores)
         is_exact = off <= self._tolerance()  # so that nan fails, too
         if not is_exact:
-            return _Attempt(scored, f"log-probabilities were off by {off:.2g}")
+            return _Attempt(None, f"log-probabilities were off by {off:.2g}")
         if _is_continued(scored):
             self._longest_checked.continued = scored.spanned
         else:
