@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from drike.gates.name_index import Mention
-from drike.text.glossary import corrected, glossed
+from drike.text.glossary import glossed
 from drike.text.question_forms import trimmed
 from drike.text.questions import in_material, leans_back, parts_of
 from drike.text.sentences import ending, sentence_around
+from drike.text.spelling import corrected
 from drike.text.words import Words
 
 LONGEST_WHOLE = 1_000  # characters of a text compared as a whole: encoders read about as much

@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.text.words import Fingerprints, Places, contains
+from drike.text.fingerprints import Fingerprints, contains
+from drike.text.words import Places
 
 Flags = NDArray[np.bool_]
 

@@ -14,8 +14,9 @@ from drike.gates.name_index import Mention, NameIndex
 from drike.gates.name_spans import MOST_MENTIONS
 from drike.gates.spelled_names import outer_names
 from drike.text.name_forms import LONG_WORD, LONGEST_WORD, WORD, key_of
-from drike.text.short_forms import NameMatch, lists
+from drike.text.short_forms import NameMatch
 from drike.text.typos import one_typo, shortened, sound
+from drike.text.word_lists import word_list
 from drike.text.words import MAX_NAME_PARTS, Places, Words
 
 # Unknown words at the beginning of a text and at its end that are checked for typos.
@@ -176,7 +177,7 @@ def _is_another_word(words: Words, found: _GuessedName) -> bool:
     if typed[:shared_size] == right[:shared_size]:
         return True
 
-    is_common = typed in lists("common words")
+    is_common = typed in word_list("common words")
     if len(right) > LONG_WORD or (sound(typed) == right and not is_common):
         return False
     slipped = len(typed) < len(right) or sorted(typed) == sorted(right)

@@ -11,9 +11,11 @@ from drike.gates.fingerprint_set import Flags
 from drike.gates.name_index import Mention, NameIndex
 from drike.gates.name_spans import NameSpans
 from drike.text.capitals import casual
+from drike.text.fingerprints import extended
 from drike.text.name_forms import LAST, SHORTER, key_of, pair
-from drike.text.short_forms import MOST_INITIALS, NameMatch, lists
-from drike.text.words import Words, composed, extended
+from drike.text.short_forms import MOST_INITIALS, NameMatch
+from drike.text.word_lists import word_list
+from drike.text.words import Words, composed
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
 
@@ -72,7 +74,7 @@ def _initials_between(words: Words, begin: int, end: int) -> list[str]:
     return [
         words.text[start]
         for word, start in zip(middle_words, words.begins[begin + 1 : end - 1], strict=True)
-        if word not in lists("particles")
+        if word not in word_list("particles")
     ]
 
 
@@ -114,7 +116,7 @@ def _initials_before(words: Words, place: int) -> tuple[int, str]:
 
     They may be written JRR, J.R.R. or J. R. R.
     """
-    while place and words.folded(place - 1, place)[0] in lists("particles"):
+    while place and words.folded(place - 1, place)[0] in word_list("particles"):
         place -= 1
 
     initials = ""

@@ -10,8 +10,9 @@ import numpy as np
 from drike.gates.fingerprint_set import Flags
 from drike.gates.name_index import NameIndex
 from drike.gates.name_spans import NameSpans
+from drike.text.fingerprints import NEXT
 from drike.text.name_forms import WHOLE
-from drike.text.words import MAX_NAME_PARTS, NEXT, Places, Words
+from drike.text.words import MAX_NAME_PARTS, Places, Words
 
 # Words of a text in which names are looked for one by one, which takes a fifth of the time there.
 _SHORT = 200

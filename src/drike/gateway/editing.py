@@ -82,7 +82,11 @@ class _Written:
 
 
 class RequestEditor:
-    """Edits requests.
+    """Edits requests, in steps: read, view, follow, confirm, render, splice.
+
+    `edit` reads a request. `_write` views the edits of this moment, follows the conversation under
+    them, renders the facts and splices them in, in a thread. Between two tries of it, `_confirm`
+    asks the upstream about what the gate is uncertain of.
 
     chat, completion: how edits are written into chats, and into prompts to complete.
     """
@@ -131,41 +135,6 @@ class RequestEditor:
         # What is noted has no text of the request but the question of a sample.
         outcome = replace(edited, body=b"", keep=None, again=None)
         return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
-
-    def unread(self, call: UpstreamCall, feed: EditFeed, problem: UnreadError) -> EditedRequest:
-        """A call that cannot be read passes as it is.
-
-        Raises RequestError where an edit is enforced.
-        """
-        mode = self.mode_for(feed)
-        if mode is Mode.OFF:
-            return EditedRequest(call.body, "off", mode)
-        self._metrics.unread.labels(problem.reason).inc()
-        if mode is Mode.ON and feed.enforces:
-            sentence = (
-                f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
-            )
-            raise RequestError(400, "unread_body", sentence, "unread")
-        return EditedRequest(call.body, "unread", mode)
-
-    async def trial(
-        self, chat: EditableRequest, feed: EditFeed, *, ask: bool = True
-    ) -> tuple[Decision, bytes]:
-        """The decision on a chat that ends in a question, not recorded, and its body.
-
-        Raises RequestError if late.
-        """
-        task = _Task(chat, TRIAL, feed, ask=ask and self.asks, is_trial=True)
-        try:
-            async with asyncio.timeout(_SECONDS_TO_TRY):
-                written = await self._written(task)
-        except TimeoutError:
-            raise RequestError(
-                503, "too_slow", "the gate is busy, or the text takes it too long: try again"
-            ) from None
-        decision = written.followed.decision
-        assert decision, "a request of one message"  # noqa: S101
-        return decision, written.body
 
     async def _edited_or_as_it_is(
         self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
@@ -224,26 +193,6 @@ class RequestEditor:
             question=_question(request, followed) if task.feed.watch.sampling.most else "",
         )
 
-    def _again(
-        self, task: _Task, followed: Followed, mode: Mode
-    ) -> Callable[[], Awaitable[bytes]] | None:
-        """What writes the body for a second try, if the answer slips; None where there is none."""
-        conversation = task.request.conversation
-        may_retry = (
-            self._options.retry_slips
-            and mode is Mode.ON
-            and conversation.api is not Api.COMPLETIONS
-            and not task.request.values.get("stream")
-        )
-        if not may_retry or not followed.asked:
-            return None
-
-        async def body_with_facts_twice() -> bytes:
-            written = await self._written(replace(task, states_twice=True))
-            return written.body
-
-        return body_with_facts_twice
-
     async def _written(self, task: _Task) -> _Written:
         """What a request gets, written in a thread; the upstream is asked about what is uncertain.
 
@@ -285,6 +234,7 @@ class RequestEditor:
         placement = self.placements[conversation.api]
         if task.states_twice:
             placement = Restating(placement)
+        # View.
         follower = task.feed.follower(
             placement,
             sources=self._options.tool_results == "on",
@@ -293,12 +243,16 @@ class RequestEditor:
             memory=memory,
             values=task.conditions,
         )
+        # Follow.
         standing = task.feed.earlier.standing(conversation.before, follower.index)
         followed = follower.follow(conversation, standing)
 
+        # Render.
         new_texts = followed.texts(conversation)
         sent = conversation.texts
         self._metrics.defused.inc(sum(sent[path] not in text for path, text in new_texts.items()))
+
+        # Splice.
         body = task.request.with_texts(new_texts) if new_texts else task.request.body
         if time.perf_counter() > until:  # nobody waits for it
             raise TimeoutError
@@ -318,6 +272,61 @@ class RequestEditor:
         if not task.is_trial:
             task.feed.answered.remember(answers)
         return answers
+
+    def _again(
+        self, task: _Task, followed: Followed, mode: Mode
+    ) -> Callable[[], Awaitable[bytes]] | None:
+        """What writes the body for a second try, if the answer slips; None where there is none."""
+        conversation = task.request.conversation
+        may_retry = (
+            self._options.retry_slips
+            and mode is Mode.ON
+            and conversation.api is not Api.COMPLETIONS
+            and not task.request.values.get("stream")
+        )
+        if not may_retry or not followed.asked:
+            return None
+
+        async def body_with_facts_twice() -> bytes:
+            written = await self._written(replace(task, states_twice=True))
+            return written.body
+
+        return body_with_facts_twice
+
+    async def trial(
+        self, chat: EditableRequest, feed: EditFeed, *, ask: bool = True
+    ) -> tuple[Decision, bytes]:
+        """The decision on a chat that ends in a question, not recorded, and its body.
+
+        Raises RequestError if late.
+        """
+        task = _Task(chat, TRIAL, feed, ask=ask and self.asks, is_trial=True)
+        try:
+            async with asyncio.timeout(_SECONDS_TO_TRY):
+                written = await self._written(task)
+        except TimeoutError:
+            raise RequestError(
+                503, "too_slow", "the gate is busy, or the text takes it too long: try again"
+            ) from None
+        decision = written.followed.decision
+        assert decision, "a request of one message"  # noqa: S101
+        return decision, written.body
+
+    def unread(self, call: UpstreamCall, feed: EditFeed, problem: UnreadError) -> EditedRequest:
+        """A call that cannot be read passes as it is.
+
+        Raises RequestError where an edit is enforced.
+        """
+        mode = self.mode_for(feed)
+        if mode is Mode.OFF:
+            return EditedRequest(call.body, "off", mode)
+        self._metrics.unread.labels(problem.reason).inc()
+        if mode is Mode.ON and feed.enforces:
+            sentence = (
+                f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
+            )
+            raise RequestError(400, "unread_body", sentence, "unread")
+        return EditedRequest(call.body, "unread", mode)
 
     async def _may_be_enforced(
         self, request: EditableRequest | None, call: UpstreamCall, feed: EditFeed
