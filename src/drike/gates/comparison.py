@@ -25,7 +25,7 @@ from drike.gates.relations import (
     share_said,
 )
 from drike.gates.wordings import Agreement
-from drike.text.glossary import own_name
+from drike.text.capitals import find_name
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import QUESTION_WORDS, continued
 
@@ -118,7 +118,7 @@ class Reading:
         """Whether a part is surely about a longer name, or another time, person or case."""
         mentions = self.parsed.by_edit[edit.id]
         if all(map(self._seems_common_word, mentions)) and (
-            own_name(part) or mentions[0].name in QUESTION_WORDS
+            find_name(part) or mentions[0].name in QUESTION_WORDS
         ):
             return True
         of_name = self._features_of_name(edit.id)

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from drike.gates.fingerprint_set import FingerprintSet
 from drike.gates.overlay import InvertedIndex, OverlayDict
 from drike.text.capitals import cased
+from drike.text.fingerprints import Fingerprints, extended
 from drike.text.name_forms import OF_KIND, WHOLE, NameForms, forms_of, key_of
-from drike.text.short_forms import NameMatch, lists
+from drike.text.short_forms import NameMatch
 from drike.text.surroundings import inside, other_place
 from drike.text.typos import shortened
-from drike.text.words import MAX_NAME_PARTS, Fingerprints, Words, extended
+from drike.text.word_lists import word_list
+from drike.text.words import MAX_NAME_PARTS, Words
 
 _MOST_SUBJECTS = 3  # a last name that more of them share names none
 _SHORTEST_CLEAR = 3  # letters
@@ -170,8 +172,8 @@ class NameIndex:
         is_cased = True
         if name in self.written:
             surfaces = {surface for _, surface in self.written[name]}
-            is_homonym = text in lists("homonyms")
-            is_cased = (is_homonym and text not in lists("common words")) or cased(
+            is_homonym = text in word_list("homonyms")
+            is_cased = (is_homonym and text not in word_list("common words")) or cased(
                 words, begin, end, surfaces
             )
             is_ambiguous = (

@@ -16,10 +16,12 @@ from drike.gates.misspelt_names import misspelt_names
 from drike.gates.name_index import Mention, NameIndex
 from drike.gates.people import people_by_last_name, people_by_pair
 from drike.gates.spelled_names import spelled_names
+from drike.text.fingerprints import extended
 from drike.text.name_forms import OF_KIND, SHORTER, WHOLE, WORD
-from drike.text.short_forms import NameMatch, lists
+from drike.text.short_forms import NameMatch
 from drike.text.surroundings import inside
-from drike.text.words import MAX_NAME_WORDS, Words, extended
+from drike.text.word_lists import word_list
+from drike.text.words import MAX_NAME_WORDS, Words
 
 
 def find_names(words: Words, index: NameIndex) -> list[Mention]:
@@ -30,13 +32,15 @@ def find_names(words: Words, index: NameIndex) -> list[Mention]:
     may_be_known = index.known.may_have(words.keys, WORD)
     spelled = spelled_names(words, may_be_known, index)
     spans = spelled.spans.outermost(len(words))
-    names = index.known.sorted[spans.names] ^ np.uint64(WHOLE)
 
+    begins = spans.begins.tolist()
+    ends = spans.ends.tolist()
+    keys = index.known.sorted[spans.names]
+    names = (keys ^ np.uint64(WHOLE)).tolist()
     mentions: list[Mention] = []
-    for begin, end, name in zip(
-        spans.begins.tolist(), spans.ends.tolist(), names.tolist(), strict=True
-    ):
+    for begin, end, name in zip(begins, ends, names, strict=True):
         mentions += index.mentions(words, name, begin, end)
+
     mentions += _names_in_other_forms(words, may_be_known, spelled.is_free, index)
     return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
@@ -99,7 +103,7 @@ def objects_in(words: Words, by_object: Mapping[int, Sequence[int]]) -> Iterator
                     edit_ids = tuple(ids_of_longer)
 
         name = words.between(begin, longest_end)
-        if edit_ids and not name.isdigit() and name not in lists("common words"):
+        if edit_ids and not name.isdigit() and name not in word_list("common words"):
             is_inside = inside(words, begin, longest_end)
             yield Mention(name, NameMatch.FULL, begin, longest_end, edit_ids, inside=is_inside)
         begin = longest_end

@@ -13,7 +13,7 @@ from math import exp
 from drike.edits.record import EditRecord
 from drike.encoders.salience import content
 from drike.gates.name_index import Mention
-from drike.text.glossary import own_name
+from drike.text.capitals import find_name
 from drike.text.question_forms import (
     YEAR,
     answer_kind,
@@ -36,7 +36,7 @@ from drike.text.relation_words import (
     telling_words,
     word_weights_of,
 )
-from drike.text.short_forms import lists
+from drike.text.word_lists import word_list
 from drike.text.words import Words, masked, mentions, words
 
 _AROUND = 200  # characters on either side of a name in which a text may say something about it
@@ -73,7 +73,7 @@ def object_features(
     return {
         "object": 1.0,
         "closed": float(not is_open(question)),
-        "others": float(own_name(question) is not None),
+        "others": float(find_name(question) is not None),
         "subject": float(is_subject),
     }
 
@@ -100,7 +100,7 @@ def _mentions_object(question: str, record: EditRecord) -> bool:
     Numbers and common words do not count.
     """
     for name in (record.target_true, record.target_new, *record.object_aliases):
-        if not name or name.isdigit() or name.casefold() in lists("common words"):
+        if not name or name.isdigit() or name.casefold() in word_list("common words"):
             continue
         if mentions(question, name):
             return True

@@ -36,28 +36,9 @@ from drike.text.fingerprints import (
     NEXT,
     Fingerprints,
     contains,
-    extended,
     mixed,
     mixed_sum,
 )
-
-__all__ = [  # the names that callers still import from here
-    "MAX_NAME",
-    "MAX_NAME_PARTS",
-    "MAX_NAME_WORDS",
-    "MODULUS",
-    "NEXT",
-    "Fingerprints",
-    "Places",
-    "Words",
-    "composed",
-    "contains",
-    "extended",
-    "masked",
-    "masked_each",
-    "mentions",
-    "words",
-]
 
 Places = NDArray[np.int64]
 
