@@ -1,6 +1,11 @@
-"""Errors that a user can put right, each in one sentence with the remedy; others are ValueError or TypeError."""
+"""Errors that a user can put right, each in one sentence with the remedy.
+
+Others are ValueError or TypeError.
+"""
 
 from collections.abc import Iterable
+
+_LONGEST_REASON = 200  # characters
 
 
 class DrikeError(Exception):
@@ -28,11 +33,17 @@ class ModelError(DrikeError):
 
 
 class ServerError(ModelError):
-    """A server is unreachable, failed, or gave no usable answer in time; trying again later may help."""
+    """A server is unreachable, failed, or gave no usable answer.
+
+    Trying again later may help.
+    """
 
 
 class RefusedError(ModelError):
-    """A server declines a request because of its key, quota, model or prompt. `status`: the HTTP status, if any."""
+    """A server declines a request because of its key, quota, model or prompt.
+
+    `status`: the HTTP status, if any.
+    """
 
     def __init__(self, sentence: str, status: int | None = None) -> None:
         super().__init__(sentence)
@@ -64,18 +75,26 @@ class ReportError(DrikeError):
 
 
 def require_unicode(texts: Iterable[str]) -> None:
-    """Raise UsageError for a text with half a character, which no tokenizer reads and no file takes."""
+    """Raise UsageError for a text with half a character.
+
+    No tokenizer reads such a text, and no file takes it.
+    """
     for text in texts:
         try:
             text.encode()
         except UnicodeEncodeError as problem:
             around = text[max(0, problem.start - 20) : problem.end + 20]
-            remedy = "remove it, or read its source as UTF-8"
             raise UsageError(
-                f"the text {around!a} holds half a character (a lone surrogate): {remedy}"
+                f"the text {around!a} holds half a character (a lone surrogate): "
+                "remove it, or read its source as UTF-8"
             ) from None
 
 
 def reason(error: BaseException) -> str:
-    """The first sentence of an error from another library, on one line; the error's type if it has no text."""
-    return " ".join(str(error).split()).partition(". ")[0].rstrip(".")[:200] or type(error).__name__
+    """The first sentence of an error from another library, on one line.
+
+    The error's type if it has no text.
+    """
+    one_line = " ".join(str(error).split())
+    sentence = one_line.partition(". ")[0].rstrip(".")
+    return sentence[:_LONGEST_REASON] or type(error).__name__

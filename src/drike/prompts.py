@@ -1,12 +1,13 @@
-"""Demonstrations, questions about other edits with the answers we want, and the prompts that show them.
+"""Prompts, and the demonstrations in them: questions about other edits with the answers we want.
 
 The layout is IKE's. A demonstration (paper, definition 3.3) is two lines and a blank one:
 
     New Fact: {its edit's query} {its edit's new object}
     Prompt: {query} {answer}
 
-Then come each edit as one more copy, a line `New Fact: {edit}` for each, and `Prompt: {query}`. A prompt ends where the
-model is to continue, without a trailing space; a target is scored as " " + target after it.
+Then come each edit as one more copy, a line `New Fact: {edit}` for each, and `Prompt: {query}`. A
+prompt ends where the model is to continue, without a trailing space; a target is scored as
+" " + target after it.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ Layout = Literal["append", "ike"]
 RetainForm = Literal["headed", "bare"]
 OrderName = Literal["policy", "similarity", "reversed", "shuffled"]
 
-# Prompts that begin with one of these are instructions already, so a chat model gets no CHAT_INSTRUCTION before them.
-FACT_CHANGED, SENTENCE, TO_COMPLETE = "A fact has changed: ", "Sentence: ", "Sentence to complete: "
-WORLD_CHANGED, YES_OR_NO, REWRITE = (
-    "The world has changed: ",
-    "Answer yes or no: ",
-    "Rewrite the text below ",
-)
+# Prompts that begin with one of these are instructions already, so a chat model gets no
+# CHAT_INSTRUCTION before them.
+FACT_CHANGED = "A fact has changed: "
+SENTENCE = "Sentence: "
+TO_COMPLETE = "Sentence to complete: "
+WORLD_CHANGED = "The world has changed: "
+YES_OR_NO = "Answer yes or no: "
+REWRITE = "Rewrite the text below "
 _INSTRUCTIONS = (FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED, YES_OR_NO, REWRITE)
 
 CHAT_INSTRUCTION = (
@@ -49,7 +51,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A question about another edit, whose new fact is `fact`, with the answer we want; case_id: of its record."""
+    """A question about another edit with the answer we want.
+
+    fact: that edit's new fact. case_id: of its record.
+    """
 
     role: Role
     fact: str
@@ -75,35 +80,42 @@ class DemonstrationSet:
 
     @property
     def fixed(self) -> tuple[Demonstration, ...]:
-        """Copies, then updates, nearest first in each role; the paper shows them in every prompt of the edit."""
-        return tuple(
-            d for role in (Role.COPY, Role.UPDATE) for d in self.demonstrations if d.role is role
-        )
+        """Copies, then updates, nearest first in each role.
+
+        The paper shows them in every prompt of the edit.
+        """
+        return (*self._of(Role.COPY), *self._of(Role.UPDATE))
 
     @property
     def retains(self) -> tuple[Demonstration, ...]:
         """The n retain candidates C, nearest first."""
-        return tuple(d for d in self.demonstrations if d.role is Role.RETAIN)
+        return self._of(Role.RETAIN)
 
     @property
     def retain_similarities(self) -> tuple[float, ...]:
         """The similarities of `retains`."""
+        pairs = zip(self.demonstrations, self.similarities, strict=True)
         return tuple(
-            s
-            for d, s in zip(self.demonstrations, self.similarities, strict=True)
-            if d.role is Role.RETAIN
+            similarity for demonstration, similarity in pairs if demonstration.role is Role.RETAIN
+        )
+
+    def _of(self, role: Role) -> tuple[Demonstration, ...]:
+        return tuple(
+            demonstration for demonstration in self.demonstrations if demonstration.role is role
         )
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """Everything that a model is given for one query: a text that it continues, or the last turn of a conversation."""
+    """Everything that a model is given for one query.
+
+    It is a text that the model continues, or the last turn of a conversation.
+    """
 
     text: str
     demonstrations: tuple[Demonstration, ...] = ()  # those in the text
-    cue: str | None = (
-        None  # if any, the model reasons first, and the answer follows the last `cue` in its reply
-    )
+    # If any, the model reasons first, and the answer follows the last `cue` in its reply.
+    cue: str | None = None
     calls: int = 1  # of the model for this prompt, those to write it included
     pruned: int = 0  # how many chosen demonstrations the token limit left out
     earlier: tuple[str, ...] = ()  # the turns before, user's first
@@ -115,9 +127,13 @@ class Prompt:
 
     @property
     def conversation(self) -> str:
-        """All turns as one text, for models without turns: a reply follows its turn on the same line."""
-        asked = zip(self.earlier[::2], self.earlier[1::2], strict=True)
-        return "".join(f"{text} {reply}\n" for text, reply in asked) + self.text
+        """All turns as one text, for models without turns.
+
+        A reply follows its turn on the same line.
+        """
+        turns_and_replies = zip(self.earlier[::2], self.earlier[1::2], strict=True)
+        earlier_lines = [f"{turn} {reply}\n" for turn, reply in turns_and_replies]
+        return "".join(earlier_lines) + self.text
 
     def followed(self, reply: str, text: str) -> Prompt:
         """The conversation after the model's reply and the user's next turn, `text`."""
@@ -132,7 +148,10 @@ class Prompt:
 
     @property
     def blocks(self) -> tuple[tuple[str, str], ...]:
-        """The blocks of the text with the role of each; those after the demonstrations have the role "edit"."""
+        """The blocks of the text with the role of each.
+
+        Those after the demonstrations have the role "edit".
+        """
         roles = [demonstration.role.value for demonstration in self.demonstrations]
         return tuple(zip_longest(roles, self.text.split("\n\n"), fillvalue="edit"))
 
@@ -141,10 +160,11 @@ class Prompt:
 class PromptStyle:
     """How demonstrations are laid out in a prompt. Raises ValueError for an unknown value.
 
-    layout: "append" shows copies and updates first and then the retains, best first, so that the prompts of growing
-    prefixes share their beginning; "ike" is the published one, with the roles mixed, farthest record first. order: of
-    the retains (paper, appendix "Sensitivity of Reward Function"): "policy" is best first, "reversed" best last,
-    "similarity" nearest record first, "shuffled" random, by the edit, the retains and `order_seed`.
+    layout: "append" shows copies and updates first and then the retains, best first, so that the
+    prompts of growing prefixes share their beginning; "ike" is the published one, with the roles
+    mixed, farthest record first. order: of the retains (paper, appendix "Sensitivity of Reward
+    Function"): "policy" is best first, "reversed" best last, "similarity" nearest record first,
+    "shuffled" random, by the edit, the retains and `order_seed`.
     """
 
     layout: Layout = "append"
@@ -160,11 +180,13 @@ class PromptStyle:
             "order": (None, *get_args(OrderName)),
         }
         for name, allowed in choices.items():
-            if (value := getattr(self, name)) not in allowed:
+            value = getattr(self, name)
+            if value not in allowed:
                 names = " or ".join(str(choice) for choice in allowed if choice is not None)
                 raise ValueError(f"{name} must be {names}, not {value!r}")
         for name, kind in (("own_copy", bool), ("order_seed", int)):
-            if type(value := getattr(self, name)) is not kind:
+            value = getattr(self, name)
+            if type(value) is not kind:
                 raise ValueError(f"{name} must be a {kind.__name__}, not {value!r}")
 
     def show(
@@ -177,81 +199,125 @@ class PromptStyle:
         self, candidates: DemonstrationSet, kept: Sequence[Demonstration]
     ) -> tuple[Demonstration, ...]:
         """All copies and updates and the kept retains (best first), in the order of the prompt."""
-        order = self.order or ("policy" if self.layout == "append" else "nearest last")
-        best_first = order in ("policy", "reversed")
-        ordered = (
-            list(kept)
-            if best_first
-            else [retain for retain in candidates.retains if retain in kept]
+        ordered = self._ordered_retains(candidates, kept)
+        if self.layout == "append":
+            return (*candidates.fixed, *ordered)
+
+        # IKE's layout: farthest record first, with the kept retains in the places of these.
+        retains = iter(ordered)
+        shown = [
+            demonstration
+            for demonstration in reversed(candidates.demonstrations)
+            if demonstration.role is not Role.RETAIN or demonstration in kept
+        ]
+        return tuple(
+            next(retains) if demonstration.role is Role.RETAIN else demonstration
+            for demonstration in shown
         )
+
+    def _ordered_retains(
+        self, candidates: DemonstrationSet, kept: Sequence[Demonstration]
+    ) -> list[Demonstration]:
+        """The kept retains, which are given best first, in the order of the prompt."""
+        order = self.order or ("policy" if self.layout == "append" else "nearest last")
+        if order in ("policy", "reversed"):
+            ordered = list(kept)
+        else:
+            ordered = [retain for retain in candidates.retains if retain in kept]
+
         if order == "shuffled":
             random.Random(f"{self.order_seed}|{candidates.edit.fact}").shuffle(ordered)
         elif order in ("reversed", "nearest last"):
             ordered.reverse()
-        if self.layout == "append":
-            return (*candidates.fixed, *ordered)
-        retains = iter(ordered)
-        shown = [
-            d for d in reversed(candidates.demonstrations) if d.role is not Role.RETAIN or d in kept
-        ]
-        return tuple(next(retains) if d.role is Role.RETAIN else d for d in shown)
+        return ordered
 
     def write(
         self, edits: Sequence[Edit], shown: Sequence[Demonstration], queries: Iterable[str]
     ) -> list[Prompt]:
-        """One prompt per query: the demonstrations in this order, a copy of each edit, the new facts, the query."""
-        text = "".join(demonstration_block(demonstration, self.retain) for demonstration in shown)
+        """One prompt per query.
+
+        It shows the demonstrations in this order, a copy of each edit, the new facts and the query.
+        """
+        blocks = [demonstration_block(demonstration, self.retain) for demonstration in shown]
         if self.own_copy:
-            text += "".join(
-                f"{query_block(edit, edit.query)} {edit.target_new}\n\n" for edit in edits
-            )
-        facts = "".join(f"New Fact: {fact}\n" for fact in facts_of(edits))
-        return [Prompt(f"{text}{facts}Prompt: {query}", tuple(shown)) for query in queries]
+            blocks += [f"{query_block(edit, edit.query)} {edit.target_new}\n\n" for edit in edits]
+        facts = [f"New Fact: {fact}\n" for fact in facts_of(edits)]
+        before_query = "".join((*blocks, *facts))
+        return [Prompt(f"{before_query}Prompt: {query}", tuple(shown)) for query in queries]
 
 
 def probes_for(case: EditCase, role: Role, edits: Sequence[Edit]) -> tuple[Probe, ...]:
-    """The probes of a case (with its first edit) that can be demonstrated in a role while `edits` are in force.
+    """The probes of a case that can be demonstrated in a role while `edits` are in force.
 
-    Those about the subject of such an edit are left out: as a retain, one could state the very fact that it replaces.
+    They are those of its first edit.
+
+    Those about the subject of such an edit are left out: as a retain, one could state the very fact
+    that it replaces.
     """
     if role is Role.COPY:
         return (rewrite_probe(case.edit),)
-    others = {other.target_new for other in case.other_edits} if role is Role.UPDATE else ()
-    probes = case.paraphrases if role is Role.UPDATE else case.neighborhood
-    queries, subjects = (
-        [edit.query for edit in edits],
-        [edit.subject for edit in edits if edit.subject is not None],
-    )
-    usable = (
-        probe for probe in probes if probe.target not in others and probe.query not in queries
-    )
+    if role is Role.UPDATE:
+        probes = case.paraphrases
+        other_targets = {edit.target_new for edit in case.other_edits}
+    else:
+        probes = case.neighborhood
+        other_targets = set()
+    queries = [edit.query for edit in edits]
+    subjects = [edit.subject for edit in edits if edit.subject is not None]
     return tuple(
-        probe for probe in usable if not any(mentions(probe.query, subject) for subject in subjects)
+        probe
+        for probe in probes
+        if probe.target not in other_targets
+        and probe.query not in queries
+        and not any(mentions(probe.query, subject) for subject in subjects)
     )
 
 
 def interleave(lists: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration, ...]:
-    """Combine the demonstrations that each of several edits would be shown with into one list, ordered by role.
+    """Combine the demonstrations of several edits into one list, ordered by role.
 
-    Of each role it has as many as an edit has on average, rounded up, so that the prompt stays as long as for one edit,
-    for which policies and token limits are made; they are taken from the edits in turn, without repeats and without
-    retains of a fact that one of the copies or updates rewrites. A single list is returned unchanged.
+    Of each role it has as many as an edit has on average, rounded up, so that the prompt stays as
+    long as for one edit, for which policies and token limits are made; they are taken from the
+    edits in turn, without repeats and without retains of a fact that one of the copies or updates
+    rewrites. A single list is returned unchanged.
     """
     if len(lists) == 1:
         return tuple(lists[0])
     taken: list[Demonstration] = []
     for role in Role:
-        of_role = [[d for d in demonstrations if d.role is role] for demonstrations in lists]
-        count = -(-sum(map(len, of_role)) // len(lists))
-        rewritten = [d.fact for d in taken] if role is Role.RETAIN else []
-        usable = [
-            [d for d in of if not any(fact.startswith(f"{d.query} ") for fact in rewritten)]
-            for of in of_role
+        of_role = [
+            [demonstration for demonstration in demonstrations if demonstration.role is role]
+            for demonstrations in lists
         ]
-        taken += islice(
-            dict.fromkeys(d for turn in zip_longest(*usable) for d in turn if d is not None), count
-        )
+        count = _mean_rounded_up([len(demonstrations) for demonstrations in of_role])
+        rewritten = [demonstration.fact for demonstration in taken] if role is Role.RETAIN else []
+        usable = [_not_rewritten(demonstrations, rewritten) for demonstrations in of_role]
+        taken += islice(_in_turn(usable), count)
     return tuple(taken)
+
+
+def _mean_rounded_up(numbers: Sequence[int]) -> int:
+    return -(-sum(numbers) // len(numbers))
+
+
+def _not_rewritten(
+    demonstrations: Sequence[Demonstration], facts: Sequence[str]
+) -> list[Demonstration]:
+    """The demonstrations whose query none of some new facts answers."""
+    return [
+        demonstration
+        for demonstration in demonstrations
+        if not any(fact.startswith(f"{demonstration.query} ") for fact in facts)
+    ]
+
+
+def _in_turn(lists: Sequence[Sequence[Demonstration]]) -> list[Demonstration]:
+    """The first of each list, then the second, and so on, without repeats."""
+    turns = zip_longest(*lists)
+    in_turn = [
+        demonstration for turn in turns for demonstration in turn if demonstration is not None
+    ]
+    return list(dict.fromkeys(in_turn))
 
 
 def facts_of(edits: Sequence[Edit]) -> list[str]:
@@ -269,21 +335,25 @@ def query_block(edit: Edit, query: str) -> str:
 
 
 def demonstration_block(demonstration: Demonstration, retain: RetainForm = "headed") -> str:
-    """The lines of a demonstration and a blank line; with `retain="bare"` a retain has no New Fact line."""
-    head = (
-        ""
-        if retain == "bare" and demonstration.role is Role.RETAIN
-        else f"New Fact: {demonstration.fact}\n"
-    )
+    """The lines of a demonstration and a blank line.
+
+    With `retain="bare"` a retain has no New Fact line.
+    """
+    without_fact = retain == "bare" and demonstration.role is Role.RETAIN
+    head = "" if without_fact else f"New Fact: {demonstration.fact}\n"
     return f"{head}Prompt: {demonstration.query} {demonstration.answer}\n\n"
 
 
 def chat_messages(prompt: str | tuple[str, ...]) -> list[dict[str, str]]:
-    """A prompt, or the turns of a conversation, for a chat model: an instruction comes first unless the text is one."""
-    first, *others = [prompt] if isinstance(prompt, str) else prompt
-    content = first if first.startswith(_INSTRUCTIONS) else f"{CHAT_INSTRUCTION}\n\n{first}"
+    """A prompt, or the turns of a conversation, for a chat model.
+
+    An instruction comes first unless the text is one.
+    """
+    turns = (prompt,) if isinstance(prompt, str) else prompt
+    first, *later = turns
+    if not first.startswith(_INSTRUCTIONS):
+        first = f"{CHAT_INSTRUCTION}\n\n{first}"
     roles = cycle(("user", "assistant"))
     return [
-        {"role": role, "content": text}
-        for role, text in zip(roles, [content, *others], strict=False)
+        {"role": role, "content": text} for role, text in zip(roles, (first, *later), strict=False)
     ]

@@ -23,12 +23,13 @@ from drike.edits.record import EditRecord
 from drike.errors import DrikeError
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, to_json
+from drike.gateway.assembly import gate_for
 from drike.gateway.http.admission import principal_of
 from drike.gateway.options import GatewayOptions
 from drike.gateway.parts import OpenedEditor
 from drike.gateway.proving.tuning import ChosenPlacement, save_choice
 from drike.gateway.requests import read_request
-from drike.gateway.start import Started, gate_for, start
+from drike.gateway.start import Started, start
 from drike.stores.opening import TENANT
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.commands import run

@@ -364,7 +364,7 @@ def test_a_run_with_another_files_demonstrations_is_served(tmp_path: Path) -> No
     )
     sizes = ("--edits", "1", "--test", "1", "--epochs", "1", "--out", str(tmp_path / "run"))
     assert run("train", *data, *sizes, "--model", "reader", "--encoder", "hashing") == 0
-    editor = open_editor(str(tmp_path / "run"), None).prompts
+    editor = open_editor(str(tmp_path / "run"), None).editor
     [prompt] = editor.prompts(
         [Edit("The capital of Peru is", "Oslo", subject="Peru")], ["The capital of Peru is"]
     )

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.gates.edit_names import common_questions
-from drike.text.glossary import corrected, glossed
+from drike.text.glossary import glossed
+from drike.text.spelling import corrected
 
 
 @pytest.mark.parametrize(

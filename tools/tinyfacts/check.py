@@ -19,14 +19,10 @@ from drike.edits.edit import Aspect, EditCase, Probe
 from drike.models.protocols import LanguageModel
 from drike.prompts import Demonstration, DemonstrationSet, Prompt, PromptStyle, Role, probes_for
 from drike.research.datasets import load
-from drike.research.datasets.generated import (
-    DESCRIPTIONS,
-    described,
-    with_generated,
-    with_swapped_objects,
-)
+from drike.research.datasets.generated import with_generated, with_swapped_objects
+from drike.research.datasets.tinyfacts_probes import DESCRIPTIONS, described
 from drike.research.editors.pool import IKE_ROLES
-from drike.research.evaluation.evaluate import baseline_answers
+from drike.research.evaluation.baseline_questions import baseline_answers
 from drike.research.evaluation.judge import Judge, Question
 from drike.tinyfacts import EDITABLE, ROWS, TEMPLATES, facts
 from tools.tinyfacts.neighbours import load_neighbours

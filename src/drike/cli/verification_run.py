@@ -30,10 +30,10 @@ from drike.support.table import counted
 
 if TYPE_CHECKING:  # these take long to import, and neither help nor --compare needs them
     from drike.gateway import calls
+    from drike.gateway.assembly import Deployed
     from drike.gateway.proving.chats import Client, Settings
     from drike.gateway.proving.questions import Question
     from drike.gateway.proving.verification import DeployedPath, Verdict
-    from drike.gateway.start import Deployed
 
     Around = Callable[[calls.Upstream], calls.Upstream]
 
@@ -67,8 +67,8 @@ class VerificationPlan:
 def carried_out(plan: VerificationPlan, store: EditStore) -> tuple[Sequence[Verdict], Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
     from drike.cli.gateway_parts import gateway_parts
+    from drike.gateway.assembly import deployed
     from drike.gateway.proving.chats import DryUpstream, MeteredUpstream
-    from drike.gateway.start import deployed
 
     api = plan.api
     count = token_counter(api.tokenizer, "plain")

@@ -6,7 +6,8 @@ languages are those of `text.glossary`.
 
 import re
 
-from drike.text.glossary import SPACELESS, begins, held, own_name
+from drike.text.capitals import find_name
+from drike.text.phrases import SPACELESS, find_phrase, phrase_at
 from drike.text.questions import parts_of
 from drike.text.words import words
 
@@ -30,14 +31,14 @@ def is_challenge(text: str) -> bool:
     if len(text) > _LONGEST_CHALLENGE or _begins_a_task(beginning):
         return False
 
-    challenge = begins(beginning, "challenge")
+    challenge = phrase_at(beginning, "challenge")
     if not challenge:
-        return held(beginning, "doubt") is not None
+        return find_phrase(beginning, "doubt") is not None
     rest = beginning[len(challenge) :].lstrip()
     is_sentence = " " in challenge or SPACELESS.match(challenge) is not None
     ends_there = rest == "" or rest[0] in ",.!?;:-–—…"
     # A single word only doubts at the end of a clause, or before a pronoun: "wrong, it is Oslo".
-    return is_sentence or ends_there or held(rest, "pronoun") is not None
+    return is_sentence or ends_there or find_phrase(rest, "pronoun") is not None
 
 
 def leans(text: str) -> bool:
@@ -46,7 +47,7 @@ def leans(text: str) -> bool:
     said = words(text[:NAMES_READ])
     if not beginning or _begins_a_task(beginning) or len(said) > _MOST_WORDS or is_aside(text):
         return False
-    if begins(beginning, "opener"):
+    if phrase_at(beginning, "opener"):
         return True
     if names_something(text) or not parts_of(text).questions:
         return False
@@ -58,19 +59,19 @@ def leans(text: str) -> bool:
 
 def is_aside(text: str) -> bool:
     """Whether a turn only thanks or agrees, so that the matter stays what it was."""
-    if "?" in text or begins(beginning_of(text), "thanks") is None:
+    if "?" in text or phrase_at(beginning_of(text), "thanks") is None:
         return False
     return len(words(text[:NAMES_READ])) <= _FRAGMENT
 
 
 def names_something(text: str) -> bool:
     """Whether a turn has a name of its own."""
-    return own_name(text[:NAMES_READ]) is not None
+    return find_name(text[:NAMES_READ]) is not None
 
 
 def has_pronoun(text: str) -> bool:
     """Whether a turn begins with a clause that has a pronoun for something said before."""
-    return held(beginning_of(text), "pronoun") is not None
+    return find_phrase(beginning_of(text), "pronoun") is not None
 
 
 def beginning_of(text: str) -> str:
@@ -81,7 +82,7 @@ def beginning_of(text: str) -> str:
 def _begins_a_task(beginning: str) -> bool:
     """Whether a turn begins a new matter, behind thanks and openers: "ok, now write a haiku"."""
     while True:
-        opening = begins(beginning, "thanks") or begins(beginning, "opener")
+        opening = phrase_at(beginning, "thanks") or phrase_at(beginning, "opener")
         if not opening and beginning.startswith(("now ", "please ")):
             opening = beginning.split(" ", 1)[0]
         if not opening:
@@ -90,4 +91,4 @@ def _begins_a_task(beginning: str) -> bool:
         if rest in (beginning, ""):
             break
         beginning = rest
-    return begins(beginning, "task") is not None
+    return phrase_at(beginning, "task") is not None

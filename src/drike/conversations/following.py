@@ -24,7 +24,7 @@ from drike.gates.index import EditIndex
 from drike.gates.parsed_query import ParsedQuery
 from drike.gates.relations import asks_relation, states_old
 from drike.support.records import encodable
-from drike.text.glossary import own_name
+from drike.text.capitals import find_name
 from drike.text.words import Words, mentions
 
 _MOST_TURNS_OF_TOPIC = 3  # that a later one is read with
@@ -187,7 +187,7 @@ class Follower:
         if not before:
             before = tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
         decision = self._decided_with(before, text, alone)
-        if standing.of_system and own_name("\n".join(before)) is None:
+        if standing.of_system and find_name("\n".join(before)) is None:
             decision = self._about_earlier(text, standing, decision)
         after = replace(
             standing,

@@ -14,13 +14,13 @@ from drike.text.words import Words
 
 @dataclass(frozen=True)
 class Named:
-    """Matches the named subjects: of each, the edit with the paraphrase that is nearest to the query.
+    """Matches, of each named subject, the edit with the paraphrase that is nearest to the query.
 
     Nearness is cosine similarity where the index has vectors, else the share of common words; ties
     go to the edit with the highest priority, then the oldest. Only names and short forms that are
-    certain count (`Mention.certain`): no partial names, typos and parts of longer names. A query that
-    is one of an edit's texts is nearest to it, named or not. Where it is a negative exemplar of the
-    nearest, none takes its place.
+    certain count (`Mention.certain`): no partial names, typos and parts of longer names. A query
+    that is one of an edit's texts is nearest to it, named or not. Where it is a negative exemplar
+    of the nearest, none takes its place.
     """
 
     def decide(self, query: str, index: EditIndex) -> Decision:

@@ -47,12 +47,12 @@ class Calibrated:
     answers instead.
 
     encoder: the name of that with which it was calibrated. named: gives the probability where the
-    query names the subject, or where the head has a weight for "object" the new object. unnamed: that
-    where it names neither. grey: probabilities [from, to) at which a language model may be asked, if
-    the subject is named; where the relation that a question asks for is unknown, also lower ones for
-    the nearest edit of a subject. shifts: what is added to the logit of single edits, by id. edits:
-    how many the store had when it was calibrated; 0 for the default. settings: other thresholds, by
-    name. relations: more that it compares texts through.
+    query names the subject, or where the head has a weight for "object" the new object. unnamed:
+    that where it names neither. grey: probabilities [from, to) at which a language model may be
+    asked, if the subject is named; where the relation that a question asks for is unknown, also
+    lower ones for the nearest edit of a subject. shifts: what is added to the logit of single
+    edits, by id. edits: how many the store had when it was calibrated; 0 for the default. settings:
+    other thresholds, by name. relations: more that it compares texts through.
     """
 
     encoder: str
@@ -66,7 +66,10 @@ class Calibrated:
     relations: tuple[Relation, ...] = field(default=(), metadata=ADDED)
 
     def decide(self, query: str, index: EditIndex) -> Decision:
-        """Match the edits that the query concerns, the most probable first. Raises ValueError for another encoder."""
+        """Match the edits that the query concerns, the most probable first.
+
+        Raises ValueError for another encoder than that of the calibration.
+        """
         self._require_encoder_of(index)
         parsed = ParsedQuery.of(query, index)
         candidates = self._candidates(parsed, index)
@@ -80,7 +83,7 @@ class Calibrated:
         return joined(decision, index, parsed=parsed)
 
     def candidates(self, query: str, index: EditIndex) -> list[Candidate]:
-        """The edits that the query may concern with their probabilities, the most probable first."""
+        """The edits that the query may concern with probabilities, the most probable first."""
         self._require_encoder_of(index)
         return self._candidates(ParsedQuery.of(query, index), index)
 
@@ -96,7 +99,7 @@ class Calibrated:
         return self.threshold
 
     def _is_uncertain(self, candidate: Candidate) -> bool:
-        """Whether a model may be asked. A negative exemplar, whose probability is 0, is never uncertain."""
+        """Whether a model may be asked; never about a negative exemplar, whose probability is 0."""
         low, high = self.grey
         if candidate.name is None or not 0 < candidate.probability < high:
             return False
@@ -143,7 +146,10 @@ class Calibrated:
 
 
 def _without_excluded(candidates: Sequence[Candidate], excluded: Set[int]) -> list[Candidate]:
-    """The candidates with probability 0 for excluded edits, and for those of a subject that would answer instead."""
+    """The candidates, excluded edits with probability 0.
+
+    So are edits of their subjects that would answer instead, as they are less probable.
+    """
     excluded_probability: dict[str, float] = {}  # the largest, by subject
     for candidate in candidates:
         if candidate.edit.id in excluded and candidate.edit.record.status is Status.ACTIVE:

@@ -99,7 +99,10 @@ def labelled_candidates(
 def candidates_for(
     gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex
 ) -> list[list[Candidate]]:
-    """The candidates for each probe; all texts are embedded beforehand in one batch, which is faster."""
+    """The candidates for each probe.
+
+    All texts are embedded beforehand in one batch, which is faster.
+    """
     queries_and_names = [
         (probe.query, index.edits[probe.edit].record.names)
         for probe in probes
@@ -160,7 +163,10 @@ def _sigmoid(logits: Matrix) -> Matrix:
 
 
 def calibrated(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> Calibrated:
-    """The gate with shifts fitted to probes, and with `_MIN_EDITS` edits heads; certify it with those of others."""
+    """The gate with shifts fitted to probes, and with `_MIN_EDITS` edits heads, too.
+
+    It is to be certified with the probes of other edits.
+    """
     examples = labelled_candidates(gate, probes, index)
     examples_by_edit: dict[int, list[LabelledCandidate]] = defaultdict(list)
     for example in examples:
@@ -223,5 +229,8 @@ def gate_of(content: str | bytes, name: str) -> Calibrated:
 
 @cache
 def default_gate() -> Calibrated:
-    """The gate that comes with drike, for stores without probes; benchmarks/notes/gate.md says how it was made."""
+    """The gate that comes with drike, for stores without probes.
+
+    benchmarks/notes/gate.md says how it was made.
+    """
     return gate_of(resources.files("drike.gates").joinpath("gate.json").read_bytes(), "gate.json")

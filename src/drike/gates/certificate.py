@@ -26,11 +26,11 @@ _FINENESS = 10_000  # of the search for the lowest level: hundredths of a percen
 
 @dataclass(frozen=True)
 class Certificate:
-    """That a gate's rate of false matches is at most `level`; wrong with a probability of at most 1 - confidence.
+    """That a gate's rate of false matches is at most `level`.
 
-    threshold: the lowest that is certified, if one is. edits: how many were tested. possible: the
-    lowest level that these probes certify at any threshold. missing: how many more edits whose probes
-    do not match it would take.
+    It is wrong with a probability of at most 1 - confidence. threshold: the lowest that is
+    certified, if one is. edits: how many were tested. possible: the lowest level that these probes
+    certify at any threshold. missing: how many more edits whose probes do not match it would take.
     """
 
     level: float
@@ -61,7 +61,10 @@ def certify(
     level: float,
     confidence: float = 0.95,
 ) -> Certificate:
-    """The lowest threshold at which the mean rate of false matches per edit is certified. Raises ValueError."""
+    """The lowest threshold at which the mean rate of false matches per edit is certified.
+
+    Raises ValueError without such probes, or for an impossible level.
+    """
     negatives = [probe for probe in probes if not probe.concerns]
     questions_by_edit: dict[int, list[tuple[str, float]]] = defaultdict(list)
     all_candidates = candidates_for(gate, negatives, index)
@@ -79,8 +82,8 @@ def certify(
 def _hash_of_texts(questions: Sequence[tuple[str, float]]) -> bytes:
     """A key that orders edits by nothing but chance, in the same way each time.
 
-    Ids tell which batch was imported first; a hash of the questions tells nothing, and is the same in
-    every order of import.
+    Ids tell which batch was imported first; a hash of the questions tells nothing, and is the same
+    in every order of import.
     """
     return sha256(repr(sorted(text for text, _ in questions)).encode()).digest()
 
@@ -107,9 +110,10 @@ def certified(
 def edits_needed(
     level: float, confidence: float = 0.95, tested: Matrix | Sequence[float] = ()
 ) -> int:
-    """How many edits, none of whose questions matches, it takes to certify a level beside those that were tested.
+    """How many edits it takes to certify a level if none of their questions matches.
 
-    tested: for each of these, the share of its questions that do not match.
+    They come beside those that were tested. tested: for each of these, the share of its questions
+    that do not match.
     """
 
     def is_enough(edits: int) -> bool:

@@ -1,8 +1,8 @@
-"""Chains of edits: the new object of one is the subject of the next, and a question asks for both relations.
+"""Chains of edits: the new object of one is the subject of the next.
 
-"What is the capital of the country of its author?" names neither the author nor the country. No
-model is asked: a part of the question is evidence for the next edit if it says what that one asks
-for rather than what those before it do.
+A question may ask for the relations of both. "What is the capital of the country of its author?"
+names neither the author nor the country. No model is asked: a part of the question is evidence for
+the next edit if it says what that one asks for rather than what those before it do.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ _MOST_LINKS = 64  # edits that are visited
 
 @dataclass(frozen=True)
 class Link:
-    """An edit, those that lead to it from one that the question names, and how clearly it is asked for."""
+    """An edit, those that lead to it from a named one, and how clearly it is asked for."""
 
     edit: EditVersion
     before: tuple[EditVersion, ...]
@@ -40,18 +40,21 @@ class Link:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a question asks for besides its subjects and what the known edits that it concerns ask for."""
+    """What a question asks for besides its subjects and what known edits ask for.
+
+    known: the edits that it concerns by themselves.
+    """
 
     parsed: ParsedQuery
     known: Sequence[EditVersion]
     index: EditIndex
 
     def evidence(self, before: Sequence[EditVersion], rivals: Sequence[EditVersion]) -> list[float]:
-        """How clearly the question asks for each of several edits of a subject, besides the edits before them.
+        """How clearly the question asks for each of several edits of a subject.
 
-        This is 1 if its words say so, and say no rival more. Else it is the most by which the cosine
-        of a part and the edit is above those of the part and the edits before, less 1 where a rival
-        is nearer to the part.
+        What the edits before them ask for does not count. This is 1 if its words say so, and say no
+        rival more. Else it is the most by which the cosine of a part and the edit is above those of
+        the part and the edits before, less 1 where a rival is nearer to the part.
         """
         evidence = self._by_words(before, rivals)
         if -1.0 not in evidence or self.index.encoder is None:
@@ -90,7 +93,10 @@ class Evidence:
 
     @cached_property
     def _part_vectors(self) -> Iterable[FloatArray]:
-        """Of the last parts that the known edits do not explain, as a chain is followed from a question's end."""
+        """The vectors of the last parts that the known edits do not explain.
+
+        A chain is followed from the end of a question.
+        """
         stems_known = _union(map(_asked_stems, self.known))
         parts = [part for part, stems in self._parts if not stems & stems_known]
         return self.index.embed(parts[-_MOST_EMBEDDED:], masked=True) if parts else ()
@@ -103,10 +109,11 @@ def joined(
     *,
     parsed: ParsedQuery | None = None,
 ) -> Decision:
-    """The decision with the edits that continue a chain from an applied one, behind those that match by themselves.
+    """The decision with the edits that continue a chain from an applied one.
 
-    least: their evidence. parsed: the query, if it has been read already. Shadow edits neither lead
-    to others nor join. To be called again once a model has answered.
+    They are behind those that match by themselves. least: their evidence. parsed: the query, if it
+    has been read already. Shadow edits neither lead to others nor join. To be called again once a
+    model has answered.
     """
     starts = decision.applied
     room = MOST_MATCHED - len(starts)

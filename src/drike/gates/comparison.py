@@ -1,4 +1,7 @@
-"""What a query has in common with the edits whose subject, or whose new object, it names: their features."""
+"""What a query has in common with the edits whose subject or new object it names.
+
+This gives the features by which a calibrated gate decides.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from drike.gates.relations import (
     share_said,
 )
 from drike.gates.wordings import Agreement
-from drike.text.glossary import own_name
+from drike.text.capitals import find_name
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import QUESTION_WORDS, continued
 
@@ -43,7 +46,7 @@ _FULL_AGREEMENT = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1
 
 @dataclass(frozen=True)
 class Comparison:
-    """An edit, the name by which the query names its subject, if it does, and the features of both."""
+    """An edit, the name by which the query names it, if it does, and their features."""
 
     edit: EditVersion
     name: str | None
@@ -54,8 +57,8 @@ class Comparison:
 class Reading:
     """A query read as one about names that it mentions.
 
-    parsed: the query, with mentions of these names. subjects: None where they are names of subjects;
-    where they are objects, the mentions of subjects in the same query.
+    parsed: the query, with mentions of these names. subjects: None where they are names of
+    subjects; where they are objects, the mentions of subjects in the same query.
     """
 
     parsed: ParsedQuery
@@ -65,7 +68,7 @@ class Reading:
     )  # by edit
 
     def groups(self, index: EditIndex) -> Iterator[_Group]:
-        """The edits of each subject with what to compare, but for subjects that the query is surely not about."""
+        """The edits of each subject that the query may be about, with what to compare."""
         ids_by_names: dict[frozenset[Span], list[int]] = defaultdict(list)
         for edit_id, mentions in self.parsed.by_edit.items():
             names = frozenset((mention.begin, mention.end) for mention in mentions)
@@ -112,10 +115,10 @@ class Reading:
         return Comparison(edit, mentions[0].name, features)
 
     def _is_about_another(self, edit: EditVersion, part: str) -> bool:
-        """Whether a part of the query is surely about a longer name, or another time, person or case."""
+        """Whether a part is surely about a longer name, or another time, person or case."""
         mentions = self.parsed.by_edit[edit.id]
         if all(map(self._seems_common_word, mentions)) and (
-            own_name(part) or mentions[0].name in QUESTION_WORDS
+            find_name(part) or mentions[0].name in QUESTION_WORDS
         ):
             return True
         of_name = self._features_of_name(edit.id)
@@ -124,7 +127,7 @@ class Reading:
         return about_another(part, edit.record, reverse=self.subjects is not None)
 
     def _seems_common_word(self, mention: Mention) -> bool:
-        """Whether the mention of a name that is also a common word seems to be that word, as in "Tell us"."""
+        """Whether a name that is also a common word seems to be that word, as in "Tell us"."""
         if mention.cased or not mention.ambiguous:
             return False
         word_before = self.parsed.words.folded(mention.begin - 1, mention.begin)
@@ -136,7 +139,7 @@ class Reading:
         return not seems_name and word_behind != ["s"]
 
     def _features_of_name(self, edit_id: int) -> dict[str, float]:
-        """How doubtful it is that the query names the edit's subject: what holds of all mentions."""
+        """How doubtful it is that the query names the edit's subject, by all mentions."""
         if edit_id not in self._name_features:
             mentions = self.parsed.by_edit[edit_id]
             self._name_features[edit_id] = _name_features(self.parsed, mentions)
@@ -156,8 +159,8 @@ class _Group:
 class _NearestPart:
     """The part of a query that is nearest to an edit.
 
-    cosine: its largest with a text of the edit. margin: that to the other edits of the subject, 0 for
-    the nearest edit, else negative.
+    cosine: its largest with a text of the edit. margin: that to the other edits of the subject, 0
+    for the nearest edit, else negative.
     """
 
     text: str
@@ -211,7 +214,10 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[Comparison]:
 
 
 def _merged(comparable: Affordable[_Group]) -> list[_Group]:
-    """The groups with those of the same reading as one that have the same excerpts, and so the same subject."""
+    """The groups, those of a reading that have the same excerpts as one.
+
+    These have the same subject.
+    """
     ids_by_excerpts: dict[tuple[Reading, tuple[Excerpt, ...]], list[int]] = defaultdict(list)
     for group in comparable.sources:
         ids_by_excerpts[group.reading, group.excerpts] += group.edit_ids

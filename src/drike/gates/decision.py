@@ -1,4 +1,7 @@
-"""The decision which edits a query concerns, and the protocol of a gate, a pure function (docs/reference/gate.md)."""
+"""The decision which edits a query concerns, and the protocol of a gate.
+
+A gate is a pure function: see docs/reference/gate.md.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,9 @@ class Candidate:
     """An edit that a gate has considered.
 
     probability: that the query concerns the edit. name: under which the query names its subject, if
-    it does. features: what the probability was computed from. uncertain: whether a language model may
-    be asked (`confirmation`). answer: what that model said. follows: the id of the edit that leads to
-    this one in a chain (`chains`).
+    it does. features: what the probability was computed from. uncertain: whether a language model
+    may be asked (`confirmation`). answer: what that model said. follows: the id of the edit that
+    leads to this one in a chain (`chains`).
     """
 
     edit: EditVersion
@@ -125,13 +128,22 @@ class Decision:
     def resolved(self, answers: Sequence[YesOrNo]) -> Decision:
         """The decision once a language model has answered about each of `uncertain`.
 
-        Of these, only those with a yes match, and no edit of a chain without the one that leads to it.
+        Of these, only those with a yes match, and no edit of a chain without the one that leads to
+        it.
         """
-        answer_of = {c.edit.id: answer for c, answer in zip(self.uncertain, answers, strict=True)}
-        candidates = [replace(c, answer=answer_of.get(c.edit.id)) for c in self.candidates]
+        uncertain_ids = [candidate.edit.id for candidate in self.uncertain]
+        answer_of = dict(zip(uncertain_ids, answers, strict=True))
+        candidates = [
+            replace(candidate, answer=answer_of.get(candidate.edit.id))
+            for candidate in self.candidates
+        ]
 
-        matching_ids = {edit.id for edit in self.matched} - answer_of.keys()
-        matching_ids |= {c.edit.id for c in candidates if c.answer is YesOrNo.YES}
+        matching_ids = {edit.id for edit in self.matched}
+        for edit_id, answer in answer_of.items():
+            if answer is YesOrNo.YES:
+                matching_ids.add(edit_id)
+            else:
+                matching_ids.discard(edit_id)
         for candidate in candidates:
             if candidate.follows is not None and candidate.follows not in matching_ids:
                 matching_ids.discard(candidate.edit.id)

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from drike.gates.name_index import Mention
-from drike.text.glossary import corrected, glossed
+from drike.text.glossary import glossed
 from drike.text.question_forms import trimmed
 from drike.text.questions import in_material, leans_back, parts_of
 from drike.text.sentences import ending, sentence_around
+from drike.text.spelling import corrected
 from drike.text.words import Words
 
 LONGEST_WHOLE = 1_000  # characters of a text compared as a whole: encoders read about as much
 
-# Of all texts that a decision compares. Each costs about as much as these characters besides its own.
+# Of all texts that a decision compares. Each costs about as much as these characters besides its
+# own.
 _MOST_CHARACTERS = 6_000
 _OVERHEAD = 20
 
@@ -48,7 +50,7 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Affordable(Generic[Source]):
-    """What can be compared in about the time of a decision: its sources, and their different texts."""
+    """What can be compared in about a decision's time: sources, and their different texts."""
 
     sources: list[Source]
     texts: list[str]
@@ -57,33 +59,40 @@ class Affordable(Generic[Source]):
 def question_parts(words: Words, mentions: Sequence[Mention]) -> tuple[Part, ...]:
     """The parts of a text that ask something, each with the names that it may be about.
 
-    These are the names in it. If there are none, they are those of the part before it, else the most
-    frequent ones outside of all parts.
+    These are the names in it. If there are none, they are those of the part before it, else the
+    most frequent ones outside of all parts.
     """
     if not mentions:
         return ()
     text_parts = parts_of(words.text)
-    places = {m: (int(words.begins[m.begin]), int(words.ends[m.end - 1])) for m in mentions}
-    mentions = [m for m in mentions if not in_material(places[m], text_parts.material)]
-
-    mentions_by_part = [
-        [m for m in mentions if start <= places[m][0] < stop]
-        for start, stop in text_parts.questions
+    mentions = [
+        mention
+        for mention in mentions
+        if not in_material(_characters_of(words, mention), text_parts.material)
     ]
+    mentions_by_part = []
+    for start, stop in text_parts.questions:
+        inside = [m for m in mentions if start <= _characters_of(words, m)[0] < stop]
+        mentions_by_part.append(inside)
     outside = _most_frequent(set(mentions).difference(*mentions_by_part))
-    first_mentioned = next((named for named in mentions_by_part if named), [])
+    first_mentioned = next((inside for inside in mentions_by_part if inside), [])
 
     parts: list[Part] = []
     about_before: Collection[Mention] = []
-    for place, named in zip(text_parts.questions, mentions_by_part, strict=True):
-        is_clear = any(m.cased for m in named)  # "it" may be a pronoun, whatever is stored
-        about: list[Mention] = list(named)
+    for place, inside in zip(text_parts.questions, mentions_by_part, strict=True):
+        is_clear = any(mention.cased for mention in inside)  # "it" may be a pronoun
+        about: list[Mention] = list(inside)
         if not is_clear and leans_back(words.text[slice(*place)]):
             about += about_before or outside or first_mentioned
         if is_clear or not about_before:
             about_before = about
-        parts.append(Part(place, frozenset((m.begin, m.end) for m in about)))
+        names = frozenset((mention.begin, mention.end) for mention in about)
+        parts.append(Part(place, names))
     return tuple(parts)
+
+
+def _characters_of(words: Words, mention: Mention) -> Characters:
+    return int(words.begins[mention.begin]), int(words.ends[mention.end - 1])
 
 
 def _most_frequent(mentions: set[Mention]) -> set[Mention]:
@@ -98,8 +107,8 @@ def places_to_compare(
 ) -> list[Characters]:
     """Where the texts stand that are compared, given where a subject is named.
 
-    These are the parts that may be about the subject, or the whole text if there are none. Of a long
-    part, they are its end and the sentences that name the subject first and last.
+    These are the parts that may be about the subject, or the whole text if there are none. Of a
+    long part, they are its end and the sentences that name the subject first and last.
     """
     text = words.text
     about_subject = [part.place for part in parts if part.names.intersection(names)]
@@ -118,7 +127,10 @@ def places_to_compare(
 
 
 def plain(text: str) -> str:
-    """What a part of a text asks: in English, without asides and typing errors, names in code as words."""
+    """What a part of a text asks: in English, without asides and typing errors.
+
+    Names in code become words.
+    """
     spaced = _COMPOUND.sub(lambda compound: _BETWEEN_WORDS.sub(" ", compound[0]), text)
     return corrected(glossed(trimmed(spaced)))
 

@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.text.words import Fingerprints, Places, contains
+from drike.text.fingerprints import Fingerprints, contains
+from drike.text.words import Places
 
 Flags = NDArray[np.bool_]
 
@@ -34,7 +35,10 @@ class _PrefixTable:
 
 @dataclass(frozen=True, eq=False)
 class FingerprintSet:
-    """Fingerprints, sorted. They are spread evenly, so that a prefix says about where one stands."""
+    """Fingerprints, sorted.
+
+    They are spread evenly, so that a prefix says about where one stands.
+    """
 
     sorted: Fingerprints = field(default_factory=lambda: np.zeros(0, np.uint64))
 
@@ -74,11 +78,13 @@ class FingerprintSet:
         # From the first one with the same prefix on until none is smaller: two steps or so.
         places = self._first_places.take(wanted).astype(np.int64, copy=False)
         last = len(self.sorted) - 1
-        behind = np.flatnonzero((places < last) & (self.sorted.take(places) < wanted))
-        while len(behind):
-            places[behind] += 1
-            is_smaller = self.sorted[places[behind]] < wanted[behind]
-            behind = behind[(places[behind] < last) & is_smaller]
+        is_smaller = self.sorted.take(places) < wanted
+        smaller = np.flatnonzero(is_smaller & (places < last))
+        while len(smaller):
+            places[smaller] += 1
+            next_places = places[smaller]
+            is_smaller = self.sorted[next_places] < wanted[smaller]
+            smaller = smaller[is_smaller & (next_places < last)]
 
         is_here = self.sorted.take(places) == wanted
         return wanted_places[is_here], places[is_here]

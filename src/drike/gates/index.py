@@ -39,9 +39,9 @@ Texts = Mapping[int, Sequence[str]]  # of edits, by id
 class EditLookup:
     """The ids of edits by their names, and by the fingerprints of their objects, texts and words.
 
-    by_object: of new objects and their aliases. by_text: of queries and paraphrases. by_negative: of
-    negative exemplars. by_telling_word: of the words in the texts that tell texts apart; empty in
-    an index without vectors.
+    by_object: of new objects and their aliases. by_text: of queries and paraphrases. by_negative:
+    of negative exemplars. by_telling_word: of the words in the texts that tell texts apart; empty
+    in an index without vectors.
     """
 
     names: NameIndex = field(default_factory=NameIndex)
@@ -57,7 +57,10 @@ class EditLookup:
         new: Mapping[int, EditVersion],
         telling_words: bool,
     ) -> EditLookup:
-        """A copy without some edits and with others, by id. telling_words: whether to look them up."""
+        """A copy without some edits and with others, by id.
+
+        telling_words: whether to look them up, too.
+        """
         words_gone = _words_of_each(_texts_of(gone))
         words_new = _words_of_each(_texts_of(new))
 
@@ -86,14 +89,14 @@ class EditLookup:
 
 
 class EditIndex:
-    """The edits in force, with a dictionary of their names and, given an encoder, vectors of their texts.
+    """The edits in force, with their names and, given an encoder, vectors of their texts.
 
     The texts of an edit are its query and paraphrases. An index never changes. Making the next one
     from this one takes little time if few edits differ. `EditIndex()` is empty.
 
     encoder: of the vectors; None for an index without vectors. edits: by id, in any order, without
-    drafts and retired ones. without: ids of the edits that `applying` left out. texts: with vectors.
-    masked: the texts with "it" for the subject, the query first, with salient vectors.
+    drafts and retired ones. without: ids of the edits that `applying` left out. texts: with
+    vectors. masked: the texts with "it" for the subject, the query first, with salient vectors.
     """
 
     def __init__(self, encoder: TextEncoder | None = None) -> None:
@@ -104,7 +107,8 @@ class EditIndex:
         self.texts = TextVectors()
         self.masked = TextVectors()
 
-        # Conditions of the edits that are for some requests only, and the indices for such requests.
+        # Conditions of the edits that are for some requests only, and the indices for such
+        # requests.
         self._conditions: dict[int, tuple[str, ...]] = {}
         self._audiences: dict[frozenset[int], EditIndex] = {}
 
@@ -173,9 +177,10 @@ class EditIndex:
         return self.encoder
 
     def embed(self, texts: Sequence[str], *, masked: bool = False) -> FloatArray:
-        """Unit vectors [n, d] of what a user wrote, which a server does not keep: of texts, one at least.
+        """Unit vectors [n, d] of texts, one at least, that a user wrote; a server keeps none.
 
-        masked: salient ones, of texts with "it" for a subject. Raises ValueError without an encoder.
+        masked: salient ones, of texts with "it" for a subject. Raises ValueError without an
+        encoder.
         """
         encoder = self.require_encoder()
         if masked:
@@ -211,7 +216,7 @@ class EditIndex:
         return self.wordings.agreements(worded_by_edit, vectors)
 
     def _worded(self, text: str) -> Worded:
-        """What the active edits with a masked text answer, or where there are none, the shadow ones.
+        """What the active edits with a masked text answer; if there are none, the shadow ones.
 
         It is counted once, as thousands of edits may share a text.
         """
@@ -236,12 +241,12 @@ class EditIndex:
         return edits_named(Words.of(text), self.lookup.names)
 
     def followers(self, edit: EditVersion) -> list[EditVersion]:
-        """The active edits whose subject is the new object of an edit, up to case and punctuation."""
+        """The active edits whose subject is an edit's new object, up to case and punctuation."""
         edit_ids = sorted(self.lookup.names.exact(edit.record.target_new))
         return [self.edits[edit_id] for edit_id in edit_ids if self.is_active(edit_id)]
 
     def nearest(self, vector: FloatArray) -> dict[int, float]:
-        """The ids of the edits with the `NEAREST` texts, and the cosine of each, the largest first."""
+        """The cosines of the edits with the `NEAREST` texts, by their ids, the largest first."""
         cosines_by_edit: dict[int, float] = {}
         for text, cosine in self.texts.nearest(vector, NEAREST).items():
             for edit_id in self.texts.edits[text]:
@@ -256,10 +261,13 @@ class EditIndex:
         ids_by_word = [
             np.array(self.lookup.by_telling_word.get(word, ()), np.int64) for word in weights
         ]
-        weight_of_each = np.repeat([*weights.values()], [len(ids) for ids in ids_by_word])
+        edits_by_word = [len(edit_ids) for edit_ids in ids_by_word]
+        weight_of_each = np.repeat(list(weights.values()), edits_by_word)
+
         edit_ids, places = np.unique(np.concatenate(ids_by_word), return_inverse=True)
-        shared = np.bincount(places, weight_of_each)
-        return set(edit_ids[shared >= _LEAST_SHARED * sum(weights.values())].tolist())
+        shared_weights = np.bincount(places, weight_of_each)
+        enough = _LEAST_SHARED * sum(weights.values())
+        return set(edit_ids[shared_weights >= enough].tolist())
 
     def _replace(
         self,

@@ -1,8 +1,9 @@
-"""An inventory of relations: how people, questions and databases put them, and which of them a text may be about.
+"""An inventory of relations, and which of them a text may be about.
 
-A text has a probability for each relation, by its cosine similarity to the *prototypes*: the mean
-salient vectors (`drike.encoders.base`) of a relation's questions, of its statements, and of its
-wordings in each other language.
+It says how people, questions and databases put each relation. A text has a probability for each
+relation, by its cosine similarity to the *prototypes*: the mean salient vectors
+(`drike.encoders.base`) of a relation's questions, of its statements, and of its wordings in each
+other language.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ Probabilities = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Inventory:
-    """Relations with their prototypes: unit vectors [p, d] and, for each, the place of its relation [p]."""
+    """Relations with their prototypes.
+
+    prototypes: unit vectors [p, d]. of: the place of the relation of each [p].
+    """
 
     names: tuple[str, ...]
     prototypes: FloatArray
@@ -58,7 +62,10 @@ class Inventory:
         return cls(names, unit(np.stack(means)), np.array(places))
 
     def nearness(self, vectors: FloatArray) -> FloatArray:
-        """The largest cosines [n, relations] of texts with these salient unit vectors [n, d] and prototypes."""
+        """The largest cosines [n, relations] of texts and prototypes.
+
+        vectors: of the texts, salient and of unit length [n, d].
+        """
         if not self.names:
             return np.zeros((len(vectors), 0), np.float32)
         cosines = vectors @ self.prototypes.T
@@ -93,7 +100,10 @@ class WithRelations:
 
 @cache
 def inventory(encoder: TextEncoder) -> Inventory:
-    """The relations by an encoder; none by one without salient vectors. Raises UsageError, EncoderError."""
+    """The relations by an encoder; none by one without salient vectors.
+
+    Raises UsageError, EncoderError.
+    """
     if isinstance(encoder, WithRelations):
         built_in_ones = _of_built_in(encoder.encoder)
         more = Inventory.encoded(encoder.relations, encoder)

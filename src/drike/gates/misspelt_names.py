@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -14,8 +14,9 @@ from drike.gates.name_index import Mention, NameIndex
 from drike.gates.name_spans import MOST_MENTIONS
 from drike.gates.spelled_names import outer_names
 from drike.text.name_forms import LONG_WORD, LONGEST_WORD, WORD, key_of
-from drike.text.short_forms import NameMatch, lists
+from drike.text.short_forms import NameMatch
 from drike.text.typos import one_typo, shortened, sound
+from drike.text.word_lists import word_list
 from drike.text.words import MAX_NAME_PARTS, Places, Words
 
 # Unknown words at the beginning of a text and at its end that are checked for typos.
@@ -41,9 +42,18 @@ class _GuessedName:
     end: int
     name: int
 
+    @property
+    def is_genitive(self) -> bool:
+        """Whether the guess leaves out an s at the end of the name."""
+        is_last_word = self.guess.place == self.end - 1
+        return is_last_word and self.guess.typed == f"{self.guess.right}s"
+
 
 def misspelt_names(words: Words, is_free: Flags, index: NameIndex) -> list[Mention]:
-    """The names that hold a free word in its right spelling. is_free: which words are in no other name."""
+    """The names that hold a free word in its right spelling.
+
+    is_free: which words are in no other name.
+    """
     guesses = _guesses(words, is_free, index)
     if not guesses:
         return []
@@ -55,22 +65,27 @@ def misspelt_names(words: Words, is_free: Flags, index: NameIndex) -> list[Menti
     right_words = {guess.place: guess.right for guess in guesses}
     mentions: dict[tuple[int, int, tuple[int, ...]], Mention] = {}
     for found in guessed_names:
-        guess = found.guess
-        is_genitive = guess.typed == f"{guess.right}s" and guess.place == found.end - 1
-        if not is_genitive and _is_another_word(words, found):
+        if not found.is_genitive and _is_another_word(words, found):
             continue
-
-        corrected = {**right_words, guess.place: guess.right}
-        typed = enumerate(words.folded(found.begin, found.end), found.begin)
-        name = " ".join(corrected.get(place, word) for place, word in typed)
-        kind = NameMatch.SHORT if is_genitive else NameMatch.TYPO
+        kind = NameMatch.SHORT if found.is_genitive else NameMatch.TYPO
+        text = _corrected_text(words, found, right_words)
         for mention in index.mentions(words, found.name, found.begin, found.end, _WHOLE_NAMES):
-            mentions[found.begin, found.end, mention.edits] = replace(mention, name=name, kind=kind)
+            key = (found.begin, found.end, mention.edits)
+            mentions[key] = replace(mention, name=text, kind=kind)
     return list(mentions.values())
 
 
+def _corrected_text(words: Words, found: _GuessedName, right_words: Mapping[int, str]) -> str:
+    """The words of a name as they are if its guess is right, and also those for other words."""
+    corrected = {**right_words, found.guess.place: found.guess.right}
+    typed_words = words.folded(found.begin, found.end)
+    return " ".join(
+        corrected.get(place, typed) for place, typed in enumerate(typed_words, found.begin)
+    )
+
+
 def _guesses(words: Words, is_free: Flags, index: NameIndex) -> list[_Guess]:
-    """The right spellings of unknown words: those with an s first, then those with a typing error."""
+    """The right spellings of unknown words: first without an s, then without a typing error."""
     places = _unknown_words(words, is_free, index)
     guesses = _guesses_without_s(words, places, index)
     guessed_places = {guess.place for guess in guesses}
@@ -162,7 +177,7 @@ def _is_another_word(words: Words, found: _GuessedName) -> bool:
     if typed[:shared_size] == right[:shared_size]:
         return True
 
-    is_common = typed in lists("common words")
+    is_common = typed in word_list("common words")
     if len(right) > LONG_WORD or (sound(typed) == right and not is_common):
         return False
     slipped = len(typed) < len(right) or sorted(typed) == sorted(right)

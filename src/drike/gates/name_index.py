@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from drike.gates.fingerprint_set import FingerprintSet
 from drike.gates.overlay import InvertedIndex, OverlayDict
 from drike.text.capitals import cased
+from drike.text.fingerprints import Fingerprints, extended
 from drike.text.name_forms import OF_KIND, WHOLE, NameForms, forms_of, key_of
-from drike.text.short_forms import NameMatch, lists
+from drike.text.short_forms import NameMatch
 from drike.text.surroundings import inside, other_place
 from drike.text.typos import shortened
-from drike.text.words import MAX_NAME_PARTS, Fingerprints, Words, extended
+from drike.text.word_lists import word_list
+from drike.text.words import MAX_NAME_PARTS, Words
 
 _MOST_SUBJECTS = 3  # a last name that more of them share names none
 _SHORTEST_CLEAR = 3  # letters
@@ -21,11 +23,12 @@ _SHORTEST_CLEAR = 3  # letters
 
 @dataclass(frozen=True)
 class Mention:
-    """A stored name in a query: its words begin..end (excluded), and the ids of the edits that have it.
+    """A stored name in a query: its words begin..end (excluded), and the ids of its edits.
 
-    ambiguous: it may mean something else: it is a common word, one of several well-known things, two
-    letters, or a shared short form. cased: an ambiguous one is written as it is stored, and not only
-    because a sentence begins. inside: it is part of another's name, as "Mercury" in "Freddie Mercury".
+    ambiguous: it may mean something else: it is a common word, one of several well-known things,
+    two letters, or a shared short form. cased: an ambiguous one is written as it is stored, and not
+    only because a sentence begins. inside: it is part of another's name, as "Mercury" in "Freddie
+    Mercury".
     """
 
     name: str
@@ -47,7 +50,7 @@ class Mention:
 
 @dataclass(frozen=True)
 class _Meaning:
-    """What a name may mean: how it names its subject, the ids of the edits, and whether others share it."""
+    """What a name may mean: its kind, the ids of its edits, and whether others share it."""
 
     kind: NameMatch
     edits: tuple[int, ...]
@@ -56,14 +59,14 @@ class _Meaning:
 
 @dataclass(frozen=True)
 class NameIndex:
-    """A dictionary of the names of edits, by their fingerprints. Names of more than `MAX_NAME_PARTS` are left out.
+    """A dictionary of the names of edits, by their fingerprints.
 
-    by_name: ids of edits by name, combined with its kind; people also by first and last name, in any
-    order. subjects: of each edit the fingerprint of its subject. parts: of each beginning of a name,
-    whole name, pair and word, the number of edits that have it. known: the keys of `parts`; a name
-    found in a text is a place in it. written: names that may mean something else, as they are stored,
-    with the ids of edits. misspelt: words of `LONG_WORD` letters or more, by each way to leave out a
-    letter.
+    Names of more than `MAX_NAME_PARTS` are left out. by_name: ids of edits by name, combined with
+    its kind; people also by first and last name, in any order. subjects: of each edit the
+    fingerprint of its subject. parts: of each beginning of a name, whole name, pair and word, the
+    number of edits that have it. known: the keys of `parts`; a name found in a text is a place in
+    it. written: names that may mean something else, as they are stored, with the ids of edits.
+    misspelt: words of `LONG_WORD` letters or more, by each way to leave out a letter.
     """
 
     by_name: InvertedIndex[int, int] = field(default_factory=InvertedIndex)
@@ -169,8 +172,8 @@ class NameIndex:
         is_cased = True
         if name in self.written:
             surfaces = {surface for _, surface in self.written[name]}
-            is_homonym = text in lists("homonyms")
-            is_cased = (is_homonym and text not in lists("common words")) or cased(
+            is_homonym = text in word_list("homonyms")
+            is_cased = (is_homonym and text not in word_list("common words")) or cased(
                 words, begin, end, surfaces
             )
             is_ambiguous = (
@@ -224,7 +227,7 @@ def _written_names(forms_by_edit: Mapping[int, NameForms]) -> dict[tuple[int, st
 
 
 def _looks_common(surfaces: Collection[str]) -> bool:
-    """Whether a name is stored in lower case, or as several words of which not all have a capital."""
+    """Whether a name is stored in lower case, or not with a capital in all its words."""
     if all(map(str.islower, surfaces)):
         return True
     return any(surface[1:].islower() for surface in surfaces if " " in surface)

@@ -18,7 +18,10 @@ _NAMES = 64  # those nearest to the beginning or the end of the text
 
 @dataclass(frozen=True, eq=False)
 class NameSpans:
-    """Names in a text: the words at which they begin and end (excluded), and their places in `NameIndex.known`."""
+    """Names in a text: the words at which they begin and end (excluded).
+
+    names: their places in `NameIndex.known`.
+    """
 
     begins: Places
     ends: Places
@@ -63,7 +66,7 @@ class NameSpans:
         return self[np.union1d(outer, last[outer])]
 
     def _first_and_last_places(self) -> tuple[Places, Places]:
-        """For each span, where among the spans the same name is for the first and for the last time."""
+        """For each span, the places of the first and the last span with the same name."""
         places = np.arange(len(self))
         first_of_name = np.empty(self.names.max() + 1, np.int64)
         last_of_name = np.empty_like(first_of_name)

@@ -1,7 +1,8 @@
-"""Names of subjects in a query: whole words as `drike.text.words` reads them, short forms, names of people, typos.
+"""Names of subjects in a query: whole words, short forms, names of people, typos.
 
-A text is read in time linear in its length: all its words are compared at once, and of what may be
-found very often only the first and the last places are looked at more closely.
+Words are read as by `drike.text.words`. A text is read in time linear in its length: all its words
+are compared at once, and of what may be found very often only the first and the last places are
+looked at more closely.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from drike.gates.misspelt_names import misspelt_names
 from drike.gates.name_index import Mention, NameIndex
 from drike.gates.people import people_by_last_name, people_by_pair
 from drike.gates.spelled_names import spelled_names
+from drike.text.fingerprints import extended
 from drike.text.name_forms import OF_KIND, SHORTER, WHOLE, WORD
-from drike.text.short_forms import NameMatch, lists
+from drike.text.short_forms import NameMatch
 from drike.text.surroundings import inside
-from drike.text.words import MAX_NAME_WORDS, Words, extended
+from drike.text.word_lists import word_list
+from drike.text.words import MAX_NAME_WORDS, Words
 
 
 def find_names(words: Words, index: NameIndex) -> list[Mention]:
@@ -29,19 +32,24 @@ def find_names(words: Words, index: NameIndex) -> list[Mention]:
     may_be_known = index.known.may_have(words.keys, WORD)
     spelled = spelled_names(words, may_be_known, index)
     spans = spelled.spans.outermost(len(words))
-    names = index.known.sorted[spans.names] ^ np.uint64(WHOLE)
 
+    begins = spans.begins.tolist()
+    ends = spans.ends.tolist()
+    keys = index.known.sorted[spans.names]
+    names = (keys ^ np.uint64(WHOLE)).tolist()
     mentions: list[Mention] = []
-    for begin, end, name in zip(
-        spans.begins.tolist(), spans.ends.tolist(), names.tolist(), strict=True
-    ):
+    for begin, end, name in zip(begins, ends, names, strict=True):
         mentions += index.mentions(words, name, begin, end)
+
     mentions += _names_in_other_forms(words, may_be_known, spelled.is_free, index)
     return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
 
 def edits_named(words: Words, index: NameIndex) -> set[int]:
-    """The ids of all edits with a name in a text, however many; not by last names alone and demonyms."""
+    """The ids of all edits with a name in a text, however many.
+
+    Last names alone and demonyms do not count.
+    """
     may_be_known = index.known.may_have(words.keys, WORD)
     spelled = spelled_names(words, may_be_known, index)
     names = index.known.sorted[np.unique(spelled.spans.names)] ^ np.uint64(WHOLE)
@@ -95,7 +103,7 @@ def objects_in(words: Words, by_object: Mapping[int, Sequence[int]]) -> Iterator
                     edit_ids = tuple(ids_of_longer)
 
         name = words.between(begin, longest_end)
-        if edit_ids and not name.isdigit() and name not in lists("common words"):
+        if edit_ids and not name.isdigit() and name not in word_list("common words"):
             is_inside = inside(words, begin, longest_end)
             yield Mention(name, NameMatch.FULL, begin, longest_end, edit_ids, inside=is_inside)
         begin = longest_end

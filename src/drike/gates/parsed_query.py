@@ -1,4 +1,4 @@
-"""`ParsedQuery`: a query as gates read it, with the stored names in it and the parts that ask something."""
+"""`ParsedQuery`: a query as gates read it, with the stored names that it asks about."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ class ParsedQuery:
         return mentions_by_edit
 
     def by_object(self, index: EditIndex) -> ParsedQuery:
-        """The query as one about the new objects that it names, of edits whose subject it does not name.
+        """The query as one about the new objects that it names.
 
-        Those of more than `SHARING` active edits do not count, nor answers to choose from, nor any
-        in a long text.
+        They are those of edits whose subject it does not name. Those of more than `SHARING` active
+        edits do not count, nor answers to choose from, nor any in a long text.
         """
         if len(self.words.text) > LONGEST_WHOLE:
             return replace(self, mentions=[])

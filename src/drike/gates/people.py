@@ -11,9 +11,11 @@ from drike.gates.fingerprint_set import Flags
 from drike.gates.name_index import Mention, NameIndex
 from drike.gates.name_spans import NameSpans
 from drike.text.capitals import casual
+from drike.text.fingerprints import extended
 from drike.text.name_forms import LAST, SHORTER, key_of, pair
-from drike.text.short_forms import MOST_INITIALS, NameMatch, lists
-from drike.text.words import Words, composed, extended
+from drike.text.short_forms import MOST_INITIALS, NameMatch
+from drike.text.word_lists import word_list
+from drike.text.words import Words, composed
 
 _MIDDLE_NAMES = 2  # at most, between the first and the last name
 
@@ -21,9 +23,10 @@ _MIDDLE_NAMES = 2  # at most, between the first and the last name
 def people_by_pair(
     words: Words, may_be_known: Flags, is_free: Flags, index: NameIndex
 ) -> list[Mention]:
-    """People under their first and last name, with other middle names or none, or the last name first.
+    """People under their first and last name, or the last name first.
 
-    may_be_known: which words may be in names. is_free: which are in no other name.
+    There may be other middle names than in the stored name, or none. may_be_known: which words may
+    be in names. is_free: which are in no other name.
     """
     mentions: list[Mention] = []
     spans = _pairs(words, may_be_known, is_free, index).outermost(len(words))
@@ -48,14 +51,18 @@ def _may_have_more_names(name: int, index: NameIndex) -> bool:
 
 
 def _pairs(words: Words, may_be_known: Flags, is_free: Flags, index: NameIndex) -> NameSpans:
-    """Two free words, the first and last name of somebody, with at most `_MIDDLE_NAMES` between them."""
+    """Where somebody's first and last name stand, with at most `_MIDDLE_NAMES` between.
+
+    All these words are free.
+    """
     found = []
     is_free_from = may_be_known & is_free  # known words, with free ones behind them
     for size in range(2, 3 + _MIDDLE_NAMES):
-        is_free_from = is_free_from[:-1] & is_free[size - 1 :]
-        begins = np.flatnonzero(is_free_from & may_be_known[size - 1 :])
-        first_keys = words.keys.take(begins)
-        last_keys = words.keys[size - 1 :].take(begins)
+        last = size - 1  # words behind the first
+        is_free_from = is_free_from[:-1] & is_free[last:]
+        begins = np.flatnonzero(is_free_from & may_be_known[last:])
+        first_keys = words.keys[begins]
+        last_keys = words.keys[begins + last]
         places, names = index.known.find(pair(first_keys, last_keys))
         found.append(NameSpans(begins[places], begins[places] + size, names))
     return NameSpans.concatenated(found)
@@ -67,7 +74,7 @@ def _initials_between(words: Words, begin: int, end: int) -> list[str]:
     return [
         words.text[start]
         for word, start in zip(middle_words, words.begins[begin + 1 : end - 1], strict=True)
-        if word not in lists("particles")
+        if word not in word_list("particles")
     ]
 
 
@@ -109,7 +116,7 @@ def _initials_before(words: Words, place: int) -> tuple[int, str]:
 
     They may be written JRR, J.R.R. or J. R. R.
     """
-    while place and words.folded(place - 1, place)[0] in lists("particles"):
+    while place and words.folded(place - 1, place)[0] in word_list("particles"):
         place -= 1
 
     initials = ""

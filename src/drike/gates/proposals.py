@@ -76,7 +76,7 @@ def _different_lines(text: str) -> list[str]:
 def _without_other_questions(
     model: LanguageModel, records: Sequence[EditRecord], proposals: Sequence[Sequence[Proposal]]
 ) -> list[list[Proposal]]:
-    """The proposals, those without a problem once the model has said whether they ask for the same."""
+    """The proposals once the model has said whether those without a problem ask for the same."""
     prompts = [
         Prompt(question(proposal.text, record.query))
         for record, proposed in zip(records, proposals, strict=True)

@@ -1,4 +1,7 @@
-"""What a question and an edit have in common by their words: features, and what sets them apart for sure."""
+"""What a question and an edit have in common by their words.
+
+That is: features, and what sets them apart for sure.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from math import exp
 from drike.edits.record import EditRecord
 from drike.encoders.salience import content
 from drike.gates.name_index import Mention
-from drike.text.glossary import own_name
+from drike.text.capitals import find_name
 from drike.text.question_forms import (
     YEAR,
     answer_kind,
@@ -33,7 +36,7 @@ from drike.text.relation_words import (
     telling_words,
     word_weights_of,
 )
-from drike.text.short_forms import lists
+from drike.text.word_lists import word_list
 from drike.text.words import Words, masked, mentions, words
 
 _AROUND = 200  # characters on either side of a name in which a text may say something about it
@@ -62,21 +65,24 @@ def object_features(
     """What tells whether a question asks for the subject of an edit whose object it mentions.
 
     question: with "it" for the object. mentions: of the object. subjects: the mentions of subjects.
-    closed: it asks for nothing by its words, as for yes or no. others: it names something else, too.
-    subject: the object is the subject of other edits, which the question may be about.
+    closed: it asks for nothing by its words, as for yes or no. others: it names something else,
+    too. subject: the object is the subject of other edits, which the question may be about.
     """
     places_of_subjects = {(mention.begin, mention.end) for mention in subjects}
     is_subject = any((mention.begin, mention.end) in places_of_subjects for mention in mentions)
     return {
         "object": 1.0,
         "closed": float(not is_open(question)),
-        "others": float(own_name(question) is not None),
+        "others": float(find_name(question) is not None),
         "subject": float(is_subject),
     }
 
 
 def share_said(question: str, record: EditRecord) -> float:
-    """How much of what an edit's wording asks for that a question says; all if it checks an object."""
+    """How much of what an edit's wording asks for that a question says.
+
+    It is all if the question checks an object.
+    """
     if not is_open(question) and _mentions_object(question, record):
         return 1.0
     stems_of_question = stems(words(question))
@@ -89,9 +95,12 @@ def share_said(question: str, record: EditRecord) -> float:
 
 
 def _mentions_object(question: str, record: EditRecord) -> bool:
-    """Whether a question mentions an object of an edit, be it new or old, that is no number or common word."""
+    """Whether a question mentions an object of an edit, new or old.
+
+    Numbers and common words do not count.
+    """
     for name in (record.target_true, record.target_new, *record.object_aliases):
-        if not name or name.isdigit() or name.casefold() in lists("common words"):
+        if not name or name.isdigit() or name.casefold() in word_list("common words"):
             continue
         if mentions(question, name):
             return True
@@ -99,9 +108,10 @@ def _mentions_object(question: str, record: EditRecord) -> bool:
 
 
 def about_another(question: str, record: EditRecord, *, reverse: bool = False) -> bool:
-    """Whether a question is, by its words, about another time, person or case than an edit: "its president in 1985".
+    """Whether a question is surely about another time, person or case than an edit.
 
-    reverse: it names the object of the edit, and may ask for the subject.
+    This shows in its words, as in "its president in 1985". reverse: it names the object of the
+    edit, and may ask for the subject.
     """
     lowercase = question.lower()  # in which patterns search in half the time
     if _is_of_other_time(question, lowercase, record):
@@ -119,7 +129,10 @@ def about_another(question: str, record: EditRecord, *, reverse: bool = False) -
 
 
 def _is_of_other_time(question: str, lowercase: str, record: EditRecord) -> bool:
-    """Whether a question is about the past and the edit about the present; not about a year of the edit."""
+    """Whether a question is about the past, and the edit about the present.
+
+    A question about a year that the edit has is not.
+    """
     if not is_open(question) or not is_of_past(lowercase) or not is_of_present(record.query):
         return False
     years = YEAR.findall(lowercase)
@@ -127,7 +140,7 @@ def _is_of_other_time(question: str, lowercase: str, record: EditRecord) -> bool
 
 
 def _asks_for_other_kind(question: str, stored_words: set[str], record: EditRecord) -> bool:
-    """Whether a question begins with another question word than the edit's wordings, and is the same otherwise.
+    """Whether a question differs from the edit's wordings only in how it begins.
 
     That is: it says nothing that they do not say. Else a question for the edit may begin so.
     """
@@ -153,9 +166,10 @@ def _asked(question: str) -> tuple[str | None, frozenset[str]]:
 
 
 def asks_value(question: str, record: EditRecord) -> bool:
-    """Whether a question asks only for the measure of a subject whose name says of what: "our return window in days?".
+    """Whether a question asks only for the measure that the subject's name speaks of.
 
-    Names in capitals say no such thing: "How long is the Amazon?" has many neighbours.
+    "What is our return window in days?" does. Names in capitals say no such thing: "How long is the
+    Amazon?" has many neighbours.
     """
     asked_words = set(telling_words(question))
     if not is_open(question) or not asked_words <= frozenset().union(*MEASURES):
@@ -191,7 +205,10 @@ def asks_relation(question: str, record: EditRecord, *, alone: bool = False) -> 
 
 
 def states_old(text: Words, record: EditRecord) -> bool:
-    """Whether a text seems to state the old object of an edit, and what it is about, near a name of its subject."""
+    """Whether a text seems to state the old object of an edit, near a name of its subject.
+
+    It must seem to say what the edit is about, too.
+    """
     old_object = Words.of(record.target_true or "")
     if not len(old_object) or next(text.spans(old_object), None) is None:
         return False

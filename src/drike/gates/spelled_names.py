@@ -10,8 +10,9 @@ import numpy as np
 from drike.gates.fingerprint_set import Flags
 from drike.gates.name_index import NameIndex
 from drike.gates.name_spans import NameSpans
+from drike.text.fingerprints import NEXT
 from drike.text.name_forms import WHOLE
-from drike.text.words import MAX_NAME_PARTS, NEXT, Places, Words
+from drike.text.words import MAX_NAME_PARTS, Places, Words
 
 # Words of a text in which names are looked for one by one, which takes a fifth of the time there.
 _SHORT = 200
@@ -32,7 +33,10 @@ class SpelledNames:
 
 
 def spelled_names(words: Words, may_be_known: Flags, index: NameIndex) -> SpelledNames:
-    """The names in a text that are spelled as they are stored. may_be_known: which words may be in names."""
+    """The names in a text that are spelled as they are stored.
+
+    may_be_known: which words may be in names.
+    """
     if len(words) <= _SHORT:
         all_spans = [_one_by_one(words, may_be_known, index)]
         returned = all_spans
@@ -67,23 +71,23 @@ def _one_by_one(words: Words, may_be_known: Flags, index: NameIndex) -> NameSpan
     keys = words.keys.tolist()
     starts = np.flatnonzero(may_be_known).tolist()
     spans = outer_names(lambda begin: index.longest(words, keys, begin), starts)
+    begins = [begin for begin, _, _ in spans]
+    ends = [end for _, end, _ in spans]
     wholes = np.array([name ^ WHOLE for _, _, name in spans], np.uint64)
-    return NameSpans(
-        np.array([begin for begin, _, _ in spans], np.int64),
-        np.array([end for _, end, _ in spans], np.int64),
-        np.searchsorted(index.known.sorted, wholes),
-    )
+    places = np.searchsorted(index.known.sorted, wholes)
+    return NameSpans(np.array(begins, np.int64), np.array(ends, np.int64), places)
 
 
 def _block_by_block(words: Words, may_be_known: Flags, index: NameIndex) -> list[NameSpans]:
     all_spans = []
     reached = np.int64(0)  # the end of the names before
     for at in range(0, len(may_be_known), _BLOCK):
-        starts = at + np.flatnonzero(may_be_known[at : at + _BLOCK])
-        spans = _longest_from_each(words, starts, index)
-        reached_so_far = np.maximum.accumulate(np.append(reached, spans.ends))
-        all_spans.append(spans[spans.ends > reached_so_far[:-1]])
-        reached = reached_so_far[-1]
+        block = may_be_known[at : at + _BLOCK]
+        spans = _longest_from_each(words, at + np.flatnonzero(block), index)
+        reached_ends = np.maximum.accumulate(np.append(reached, spans.ends))
+        reached_before = reached_ends[:-1]
+        all_spans.append(spans[spans.ends > reached_before])
+        reached = reached_ends[-1]
     return all_spans
 
 
@@ -92,7 +96,8 @@ def _longest_from_each(words: Words, starts: Places, index: NameIndex) -> NameSp
     sizes_by_start = np.zeros(len(starts), np.uint8)
     names_by_start = np.empty(len(starts), np.int64)
 
-    # Of the starts that are left: their rows, words, and the fingerprints of the words from there on.
+    # Of the starts that are left: their rows, words, and the fingerprints of the words from there
+    # on.
     rows = np.arange(len(starts))
     begins = starts
     prefixes = words.keys[starts]

@@ -1,8 +1,8 @@
 """What a question and an edit have in common, by the wordings that are near to the question.
 
-What a question asks for shows in the wordings near it, those of the inventory of relations and those
-of the store's edits. Two of these ask for the same where their edits have the same answers: "It was
-written in" and "The original language of it is" both have French, Latin and Russian.
+What a question asks for shows in the wordings near it, those of the inventory of relations and
+those of the store's edits. Two of these ask for the same where their edits have the same answers:
+"It was written in" and "The original language of it is" both have French, Latin and Russian.
 
 Names of arrays end with their axes: q questions, e edits, o wordings of these edits (those of one
 edit stand together), w common wordings of the store, r relations of the inventory, d numbers of a
@@ -37,10 +37,10 @@ class Agreement(NamedTuple):
     """What a question has in common with an edit, by the wordings near it; each 1 at most.
 
     near: the cosine of the edit's nearest wording, or another's times how probably it asks for the
-    same. same: how probably question and edit ask for the same. relation: how far their relations of
-    the inventory agree (the Bhattacharyya coefficient). other: how nearly the question is a wording,
-    of other edits or of a relation, that asks for something else. known: the probability of the
-    likeliest relation of the question.
+    same. same: how probably question and edit ask for the same. relation: how far their relations
+    of the inventory agree (the Bhattacharyya coefficient). other: how nearly the question is a
+    wording, of other edits or of a relation, that asks for something else. known: the probability
+    of the likeliest relation of the question.
     """
 
     near: float
@@ -52,7 +52,10 @@ class Agreement(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Worded:
-    """A wording: its salient unit vector [d], the answers of the edits that have it, and how many these are."""
+    """A wording, with the answers of the edits that have it.
+
+    vector: salient, of unit length [d]. edits: how many these are.
+    """
 
     vector: FloatArray
     answers: Counter[str]
@@ -66,7 +69,7 @@ class Worded:
 
 @dataclass(frozen=True, eq=False)
 class _Questions:
-    """Questions: their vectors, cosines with common wordings and relations, and probable relations."""
+    """Questions: vectors, cosines with common wordings and relations, probable relations."""
 
     vectors_qd: FloatArray
     cosines_qw: FloatArray
@@ -79,8 +82,8 @@ class _Edits:
     """Edits: their wordings, from which on those of each stand, and what is probable by these.
 
     vectors_od, relations_or: of the wordings. starts_e: the place of each edit's first wording.
-    has_ew: whether a common wording is one of the edit's. same_ew: how probably it asks for the same.
-    relations_er: how probably a relation is that of the edit.
+    has_ew: whether a common wording is one of the edit's. same_ew: how probably it asks for the
+    same. relations_er: how probably a relation is that of the edit.
     """
 
     vectors_od: FloatArray
@@ -106,9 +109,9 @@ class Wordings:
     def agreements(
         self, edits: Mapping[int, Mapping[str, Worded]], vectors_qd: FloatArray
     ) -> dict[int, list[Agreement]]:
-        """What each of some questions has in common with edits that have these wordings, by their ids.
+        """What each of some questions has in common with edits, by their ids.
 
-        vectors_qd: the questions' salient unit vectors.
+        edits: the wordings of each. vectors_qd: the questions' salient unit vectors.
         """
         questions = self._questions(vectors_qd)
         compared = self._compared(edits)
@@ -166,10 +169,11 @@ class Wordings:
         )
 
     def _same_qe(self, questions: _Questions, edits: _Edits, nearest_qe: FloatArray) -> Array:
-        """How probably question and edit ask for the same: the mean over wordings and relations, by nearness.
+        """How probably question and edit ask for the same.
 
-        The edit's own wordings count once, by the nearest. A relation that no wording has counts, too,
-        and asks for something else.
+        It is a mean over wordings and relations, weighted by nearness. The edit's own wordings
+        count once, by the nearest. A relation that no wording has counts, too, and asks for
+        something else.
         """
         # Powers of cosines, so not too large.
         weights_qw = np.exp(_SHARPNESS * questions.cosines_qw)
@@ -186,7 +190,7 @@ class Wordings:
         return same_qe
 
     def _other_qe(self, questions: _Questions, edits: _Edits) -> Array:
-        """How nearly the question is a wording or relation that asks for something else than the edit.
+        """How nearly the question is a wording or relation that asks for something else.
 
         A wording that few edits have claims little.
         """
@@ -227,17 +231,19 @@ class _AnswerShares:
     def __init__(self, wordings: list[Worded]) -> None:
         self._wordings = len(wordings)
         self._number: dict[str, int] = {}  # of an answer
-        numbers = []
-        for worded in wordings:
+        numbers: list[int] = []
+        places: list[int] = []
+        shares: list[float] = []
+        for place, worded in enumerate(wordings):
             for answer in worded.answers:
                 numbers.append(self._number.setdefault(answer, len(self._number)))
+            places += [place] * len(worded.answers)
+            shares += worded.shares.tolist()
 
         order = np.argsort(numbers, kind="stable")
         self._starts = np.searchsorted(np.sort(numbers), np.arange(len(self._number) + 1))
-        counts = np.array([len(worded.answers) for worded in wordings], int)
-        self._places = np.repeat(np.arange(len(wordings)), counts)[order]
-        shares = [np.zeros(0), *(worded.shares for worded in wordings)]
-        self._shares = np.concatenate(shares)[order]
+        self._places = np.array(places, int)[order]
+        self._shares = np.array(shares, float)[order]
 
     def shared_w(self, worded: Worded) -> Array:
         """Which share of its answers each common wording has in common with a wording."""
@@ -247,23 +253,28 @@ class _AnswerShares:
         shares = worded.shares[is_common]
 
         # All places of all its answers, one answer after the other.
-        first = self._starts[numbers]
-        lengths = self._starts[numbers + 1] - first
-        ends = np.cumsum(lengths)
-        at = np.arange(lengths.sum()) + np.repeat(first - ends + lengths, lengths)
+        starts = self._starts[numbers]
+        stops = self._starts[numbers + 1]
+        lengths = stops - starts
+        lengths_before = np.cumsum(lengths) - lengths
+        at = np.arange(lengths.sum()) + np.repeat(starts - lengths_before, lengths)
 
-        shares_of_both = np.minimum(self._shares[at], np.repeat(shares, lengths))
+        shares_of_own = np.repeat(shares, lengths)
+        shares_of_both = np.minimum(self._shares[at], shares_of_own)
         shared_w = np.bincount(self._places[at], shares_of_both, self._wordings)
         return shared_w.astype(np.float64, copy=False)
 
 
 def _near_qe(questions: _Questions, edits: _Edits, nearest_qe: FloatArray) -> Array:
-    """The cosine of the edit's nearest wording, or another's times how probably it asks for the same."""
+    """The cosine of the edit's nearest wording, or another's times how alike they are.
+
+    Two wordings are alike if they probably ask for the same.
+    """
     return np.maximum(nearest_qe, _largest_products(questions.cosines_qw, edits.same_ew, least=-1))
 
 
 def _relation_qe(questions: _Questions, edits: _Edits) -> FloatArray:
-    """How far the relations agree with those of the edit's best wording: the Bhattacharyya coefficient."""
+    """The Bhattacharyya coefficient of the relations, by the edit's best wording."""
     coefficients_qo = np.sqrt(questions.relations_qr) @ np.sqrt(edits.relations_or).T
     largest: FloatArray = np.maximum.reduceat(coefficients_qo, edits.starts_e, axis=1)
     return largest

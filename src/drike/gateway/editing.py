@@ -7,9 +7,7 @@ edit that is enforced; so does a request that cannot be read, unless any edit is
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-import traceback
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,13 +19,12 @@ from drike.conversations.following import Followed
 from drike.conversations.memory import Memory
 from drike.conversations.rendering import Placement, Restating, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError
-from drike.edits.record import EditVersion
 from drike.gates.confirmation import questions
 from drike.gates.decision import Decision, YesOrNo
 from drike.gateway.bodies import SMALL
 from drike.gateway.calls import Upstream, UpstreamCall, header_text
 from drike.gateway.edited import EditedRequest
-from drike.gateway.errors import RequestError
+from drike.gateway.errors import RequestError, report
 from drike.gateway.feed import Answers, EditFeed, UnansweredError
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
@@ -37,7 +34,6 @@ from drike.support.records import encodable
 
 # The call of whoever tries a chat.
 TRIAL = UpstreamCall("POST", CHAT, [(b"content-type", b"application/json")], b"")
-_LOG = logging.getLogger(__name__)
 _SECONDS_TO_READ = 5.0  # a large body
 _SECONDS_TO_TRY = 10.0  # what an operator waits for
 _USUAL_DEADLINE = 0.05  # seconds to decide on and edit a request
@@ -82,7 +78,11 @@ class _Written:
 
 
 class RequestEditor:
-    """Edits requests.
+    """Edits requests, in steps: read, view, follow, confirm, render, splice.
+
+    `edit` reads a request. `_write` views the edits of this moment, follows the conversation under
+    them, renders the facts and splices them in, in a thread. Between two tries of it, `_confirm`
+    asks the upstream about what the gate is uncertain of.
 
     chat, completion: how edits are written into chats, and into prompts to complete.
     """
@@ -132,41 +132,6 @@ class RequestEditor:
         outcome = replace(edited, body=b"", keep=None, again=None)
         return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
 
-    def unread(self, call: UpstreamCall, feed: EditFeed, problem: UnreadError) -> EditedRequest:
-        """A call that cannot be read passes as it is.
-
-        Raises RequestError where an edit is enforced.
-        """
-        mode = self.mode_for(feed)
-        if mode is Mode.OFF:
-            return EditedRequest(call.body, "off", mode)
-        self._metrics.unread.labels(problem.reason).inc()
-        if mode is Mode.ON and feed.enforces:
-            sentence = (
-                f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
-            )
-            raise RequestError(400, "unread_body", sentence, "unread")
-        return EditedRequest(call.body, "unread", mode)
-
-    async def trial(
-        self, chat: EditableRequest, feed: EditFeed, *, ask: bool = True
-    ) -> tuple[Decision, bytes]:
-        """The decision on a chat that ends in a question, not recorded, and its body.
-
-        Raises RequestError if late.
-        """
-        task = _Task(chat, TRIAL, feed, ask=ask and self.asks, is_trial=True)
-        try:
-            async with asyncio.timeout(_SECONDS_TO_TRY):
-                written = await self._written(task)
-        except TimeoutError:
-            raise RequestError(
-                503, "too_slow", "the gate is busy, or the text takes it too long: try again"
-            ) from None
-        decision = written.followed.decision
-        assert decision, "a request of one message"  # noqa: S101
-        return decision, written.body
-
     async def _edited_or_as_it_is(
         self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
     ) -> EditedRequest:
@@ -208,6 +173,7 @@ class RequestEditor:
         self._metrics.conflicts.inc(len(followed.contradicted))
 
         request = task.request
+        uncertain = followed.decision.uncertain if followed.decision else ()
         wants_echo = bool(request.values.get("echo"))  # the answer begins with the facts
         return EditedRequest(
             body=written.body if mode is Mode.ON else request.body,
@@ -218,31 +184,11 @@ class RequestEditor:
             keep=_keeper(request.conversation, task.feed, followed),
             model=request.values.get("model"),
             asked=() if wants_echo else followed.asked,
-            doubted=_doubted(followed),
+            doubted=tuple(candidate.edit for candidate in uncertain),
             tokens=added_tokens(followed.around.values()),
             again=self._again(task, followed, mode),
             question=_question(request, followed) if task.feed.watch.sampling.most else "",
         )
-
-    def _again(
-        self, task: _Task, followed: Followed, mode: Mode
-    ) -> Callable[[], Awaitable[bytes]] | None:
-        """What writes the body for a second try, if the answer slips; None where there is none."""
-        conversation = task.request.conversation
-        may_retry = (
-            self._options.retry_slips
-            and mode is Mode.ON
-            and conversation.api is not Api.COMPLETIONS
-            and not task.request.values.get("stream")
-        )
-        if not may_retry or not followed.asked:
-            return None
-
-        async def body_with_facts_twice() -> bytes:
-            written = await self._written(replace(task, states_twice=True))
-            return written.body
-
-        return body_with_facts_twice
 
     async def _written(self, task: _Task) -> _Written:
         """What a request gets, written in a thread; the upstream is asked about what is uncertain.
@@ -285,6 +231,7 @@ class RequestEditor:
         placement = self.placements[conversation.api]
         if task.states_twice:
             placement = Restating(placement)
+        # View.
         follower = task.feed.follower(
             placement,
             sources=self._options.tool_results == "on",
@@ -293,12 +240,16 @@ class RequestEditor:
             memory=memory,
             values=task.conditions,
         )
+        # Follow.
         standing = task.feed.earlier.standing(conversation.before, follower.index)
         followed = follower.follow(conversation, standing)
 
+        # Render.
         new_texts = followed.texts(conversation)
         sent = conversation.texts
         self._metrics.defused.inc(sum(sent[path] not in text for path, text in new_texts.items()))
+
+        # Splice.
         body = task.request.with_texts(new_texts) if new_texts else task.request.body
         if time.perf_counter() > until:  # nobody waits for it
             raise TimeoutError
@@ -318,6 +269,61 @@ class RequestEditor:
         if not task.is_trial:
             task.feed.answered.remember(answers)
         return answers
+
+    def _again(
+        self, task: _Task, followed: Followed, mode: Mode
+    ) -> Callable[[], Awaitable[bytes]] | None:
+        """What writes the body for a second try, if the answer slips; None where there is none."""
+        conversation = task.request.conversation
+        may_retry = (
+            self._options.retry_slips
+            and mode is Mode.ON
+            and conversation.api is not Api.COMPLETIONS
+            and not task.request.values.get("stream")
+        )
+        if not may_retry or not followed.asked:
+            return None
+
+        async def body_with_facts_twice() -> bytes:
+            written = await self._written(replace(task, states_twice=True))
+            return written.body
+
+        return body_with_facts_twice
+
+    async def trial(
+        self, chat: EditableRequest, feed: EditFeed, *, ask: bool = True
+    ) -> tuple[Decision, bytes]:
+        """The decision on a chat that ends in a question, not recorded, and its body.
+
+        Raises RequestError if late.
+        """
+        task = _Task(chat, TRIAL, feed, ask=ask and self.asks, is_trial=True)
+        try:
+            async with asyncio.timeout(_SECONDS_TO_TRY):
+                written = await self._written(task)
+        except TimeoutError:
+            raise RequestError(
+                503, "too_slow", "the gate is busy, or the text takes it too long: try again"
+            ) from None
+        decision = written.followed.decision
+        assert decision, "a request of one message"  # noqa: S101
+        return decision, written.body
+
+    def unread(self, call: UpstreamCall, feed: EditFeed, problem: UnreadError) -> EditedRequest:
+        """A call that cannot be read passes as it is.
+
+        Raises RequestError where an edit is enforced.
+        """
+        mode = self.mode_for(feed)
+        if mode is Mode.OFF:
+            return EditedRequest(call.body, "off", mode)
+        self._metrics.unread.labels(problem.reason).inc()
+        if mode is Mode.ON and feed.enforces:
+            sentence = (
+                f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
+            )
+            raise RequestError(400, "unread_body", sentence, "unread")
+        return EditedRequest(call.body, "unread", mode)
 
     async def _may_be_enforced(
         self, request: EditableRequest | None, call: UpstreamCall, feed: EditFeed
@@ -377,27 +383,11 @@ def _is_open_about_enforced(followed: Followed) -> bool:
     )
 
 
-def _doubted(followed: Followed) -> tuple[EditVersion, ...]:
-    """The edits about which the gate was in doubt on the last turn."""
-    if followed.decision is None:
-        return ()
-    return tuple(candidate.edit for candidate in followed.decision.uncertain)
-
-
 def _question(request: EditableRequest, followed: Followed) -> str:
     """What is asked last."""
     if request.conversation.said:
         return request.conversation.said
     return followed.decisions[-1].query if followed.decisions else ""
-
-
-def report(error: Exception) -> None:
-    """Log where an error arose, without its text, which might quote a request."""
-    if isinstance(error, TimeoutError):
-        return
-    frames = traceback.extract_tb(error.__traceback__)[-3:]
-    places = [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in frames]
-    _LOG.error("%s in %s", type(error).__name__, " > ".join(places))
 
 
 def _not_applied() -> RequestError:

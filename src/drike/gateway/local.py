@@ -25,6 +25,7 @@ from drike.gateway.errors import UpstreamError, error_body
 from drike.gateway.http.threads import in_daemon_thread
 from drike.gateway.requests import CHAT, COMPLETION
 from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel
+from drike.models.served.quirks import NEWER_LIMIT, OLDER_LIMIT
 from drike.support.records import encodable
 
 _MAX_WAITING = 64  # requests; more are refused
@@ -138,7 +139,7 @@ def _read(endpoint: str, body: bytes) -> _LocalRequest:
     values = parse(body)
     if values is None:
         raise ValueError("the body is not a JSON object: send one with messages or a prompt")
-    tokens = values.get("max_completion_tokens") or values.get("max_tokens")
+    tokens = values.get(NEWER_LIMIT) or values.get(OLDER_LIMIT)
     if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= _MAX_TOKENS):
         raise ValueError(f"max_tokens must be a number from 1 to {_MAX_TOKENS}")
     stop = values.get("stop") or []

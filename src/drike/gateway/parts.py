@@ -16,7 +16,7 @@ class OpenedEditor:
     gate: of its query policy, if it was trained with one.
     """
 
-    prompts: PromptEditor
+    editor: PromptEditor
     gate: Gate | None = None
 
 

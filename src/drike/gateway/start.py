@@ -1,26 +1,32 @@
-"""Put a gateway together from its options: upstream, edits, demonstrations, keys, sockets."""
+"""Starts a gateway from its options: upstream, edits, demonstrations, keys, sockets."""
 
 import gc
 import socket
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import uvicorn
 
 from drike.conversations.following import Follower
-from drike.conversations.rendering import AsBlock, AsPrompt, Placement
+from drike.conversations.rendering import AsBlock, AsPrompt
 from drike.conversations.turns import Api, read
 from drike.edits.record import EditRecord, EditVersion, MissingStoreError, StoreError, as_stored
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
-from drike.gates.confirmation import require_uncertainty
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.inventory import inventory
+from drike.gateway.assembly import (
+    Placements,
+    check_options,
+    chosen_placements,
+    gate_for,
+    open_upstream,
+    require_answerable,
+)
 from drike.gateway.calls import Upstream
 from drike.gateway.control.admin import Admin, application
 from drike.gateway.control.webhooks import Notifier, Send, webhook
@@ -37,23 +43,15 @@ from drike.gateway.http.server import (
     say_serving,
     server,
 )
-from drike.gateway.http.upstream import HttpUpstream
-from drike.gateway.local import LocalUpstream
 from drike.gateway.metrics import Metrics
-from drike.gateway.options import GatewayOptions, Mode, Switch
+from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.parts import GatewayParts, OpenedEditor
 from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
 from drike.gateway.tenants import Tenants
 from drike.gateway.watch import Sampling
-from drike.live.store_gate import encoder_of, open_gate, stored_gate
-from drike.models import EMBEDDED
-from drike.models import load as load_model
+from drike.live.store_gate import encoder_of, open_gate
 from drike.models.served import (
-    checked_address,
     is_loopback,
-    is_served,
-    key_in,
-    key_variable_at,
 )
 from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
@@ -64,7 +62,6 @@ EXAMPLE = EditRecord(
     "Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449"
 )
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
-_WITHOUT_ASKING = "give --gate calibrated, or leave --ask out"
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
 # Milliseconds to decide on a request, where --deadline-ms is not given. Before an upstream that is
@@ -106,44 +103,11 @@ class Started:
             self.server.run(sockets=list(self.sockets))
 
 
-@dataclass(frozen=True)
-class Deployed:
-    """What a request meets: what answers it, what edits it, and the edits.
-
-    chats: whether the model reads all turns.
-    """
-
-    upstream: Upstream
-    editor: RequestEditor
-    feed: EditFeed
-    chats: bool
-
-
-@dataclass(frozen=True)
-class _Placements:
-    """How edits are written into chats, and into texts to complete."""
-
-    chat: Placement
-    completion: Placement
-
-
-@dataclass(frozen=True)
-class _OpenedUpstream:
-    """What answers, and notes for the operator.
-
-    chat: how edits change its chats, unless the store says otherwise.
-    """
-
-    upstream: Upstream
-    chat: Placement
-    notes: tuple[str, ...] = ()
-
-
 def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     """Open everything and listen. Raises DrikeError."""
     follow_parent()
     raise_file_limit()
-    _check(options)
+    check_options(options)
     notified = webhook(options.notify) if options.notify else None
 
     store, notes = _store(options)
@@ -157,18 +121,17 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     )
     try:
         opened_editor = parts.open_editor(options.run, options.demonstrations)
-        opened = _upstream(options, opened_editor, keyless=keys is None)
+        opened = open_upstream(options, opened_editor, keyless=keys is None)
         tenants = _tenants(options, keys, opened_editor)
-        if options.ask:
-            require_uncertainty(tenants.feeds[TENANT].gate, _WITHOUT_ASKING)
+        require_answerable(options, tenants.feeds[TENANT].gate)
     except BaseException:
         for opened_socket in sockets:
             opened_socket.close()
         raise
 
     metrics = Metrics()
-    usual = _Placements(opened.chat, AsPrompt(opened_editor.prompts))
-    placements = _chosen(choice, options, usual, parts.placements, notes)
+    usual = Placements(opened.chat, AsPrompt(opened_editor.editor))
+    placements = chosen_placements(choice, options, usual, parts.placements, notes)
     editor = RequestEditor(
         opened.upstream,
         chat=placements.chat,
@@ -196,68 +159,6 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
         sockets=sockets,
         notifier=_notifier(tenants, *notified) if notified else None,
     )
-
-
-def deployed(
-    options: GatewayOptions,
-    store: EditStore,
-    parts: GatewayParts,
-    *,
-    around: Callable[[Upstream], Upstream] = lambda upstream: upstream,
-) -> Deployed:
-    """The path of a gateway of these options, without the gateway.
-
-    around: is put around the upstream. DrikeError.
-    """
-    _check(options)
-    opened_editor = parts.open_editor(options.run, options.demonstrations)
-    opened = _upstream(options, opened_editor, keyless=True)
-    upstream = around(opened.upstream)
-
-    choice = stored_choice(store, parts.placements)
-    usual = _Placements(opened.chat, AsPrompt(opened_editor.prompts))
-    placements = _chosen(choice, options, usual, parts.placements, notes=[])
-    editor = RequestEditor(
-        upstream,
-        chat=placements.chat,
-        completion=placements.completion,
-        options=options,
-        metrics=Metrics(),
-    )
-
-    encoder = partial(encoder_of, relations=options.relations)
-    feed = EditFeed(store, gate_for(options, store, opened_editor.gate), encoder=encoder)
-    if options.ask:
-        require_uncertainty(feed.gate, _WITHOUT_ASKING)
-    feed.switch = Switch()  # edits are tried before someone switches them on
-    return Deployed(upstream, editor, feed, chats=getattr(opened.upstream, "chats", True))
-
-
-def gate_for(
-    options: GatewayOptions, store: EditStore, policy_gate: Gate | None = None
-) -> Gate | None:
-    """The gate of the options, or the policy's where the store has none; None for the store's."""
-    if options.gate is not None or options.gate_threshold is not None:
-        return open_gate(store, options.gate, options.gate_threshold)
-    return policy_gate if stored_gate(store) is None else None
-
-
-def _check(options: GatewayOptions) -> None:
-    """Refuse options that contradict each other. Raises UsageError."""
-    if options.upstream and options.model:
-        raise UsageError("--upstream and --model are two models: give one of them")
-    if options.port == options.admin_port and options.port:
-        raise UsageError(f"port {options.port} is given twice: give --admin-port another one")
-    if options.run and options.demonstrations is not None:
-        raise UsageError(
-            "a training run says how many demonstrations are shown: leave out --run or "
-            "--demonstrations"
-        )
-
-    if options.upstream:
-        checked_address(options.upstream, options.allow_http)
-    elif options.model and is_served(options.model):
-        raise UsageError(f"{options.model} is behind an API: give its address as --upstream")
 
 
 def _store(options: GatewayOptions) -> tuple[str, list[str]]:
@@ -324,82 +225,6 @@ def _opened_keys(options: GatewayOptions, store: str) -> Keys | None:
     return None
 
 
-def _upstream(
-    options: GatewayOptions, opened_editor: OpenedEditor, *, keyless: bool
-) -> _OpenedUpstream:
-    """What answers: the upstream of the options, or a model of this process.
-
-    keyless: clients need no key here.
-    """
-    if options.upstream:
-        shows_demonstrations = options.run is not None or bool(options.demonstrations)
-        chat = AsBlock(opened_editor.prompts if shows_demonstrations else None)
-        return _http_upstream(options, options.upstream, chat, keyless=keyless)
-
-    name = options.model or EMBEDDED
-    model = load_model(name, template="plain", device=options.device)
-    if getattr(model, "chats", False):
-        upstream = LocalUpstream(model, model.reply)  # type: ignore[attr-defined]
-        return _OpenedUpstream(upstream, AsBlock(opened_editor.prompts))
-    note = f"{name} only completes: it continues the last message of a chat"
-    return _OpenedUpstream(LocalUpstream(model), AsPrompt(opened_editor.prompts), (note,))
-
-
-def _http_upstream(
-    options: GatewayOptions, address: str, chat: Placement, *, keyless: bool
-) -> _OpenedUpstream:
-    """A server as the upstream, with its key from the environment, if there is one."""
-    variable = key_variable_at(address)
-    key = key_in(variable)
-    upstream = HttpUpstream(
-        address,
-        key,
-        keep_credentials=keyless,
-        timeout=options.timeout,
-        allow_http=options.allow_http,
-    )
-    if key:
-        note = f"${variable} is sent to the upstream"
-    elif keyless:
-        note = f"${variable} is not set: the clients' keys are passed on"
-    else:
-        note = f"${variable} is not set: no key is sent to the upstream"
-    return _OpenedUpstream(upstream, chat, (note,))
-
-
-def _chosen(
-    choice: ChosenPlacement | None,
-    options: GatewayOptions,
-    usual: _Placements,
-    placements: Callable[[bool], Mapping[str, Placement]],
-    notes: list[str],
-) -> _Placements:
-    """The store's choice for this model, unless options say otherwise.
-
-    notes: gets a sentence about it.
-    """
-    if choice is None or options.run or options.demonstrations is not None:
-        return usual
-
-    answering = options.upstream or options.model or EMBEDDED
-    chosen_for = choice.server or choice.model
-    about = f"{choice.placement} for {choice.model}, by drike edits tune on {choice.chosen_at[:10]}"
-    if answering.rstrip("/") != chosen_for.rstrip("/"):
-        notes.append(
-            "the store's placement of facts is not used, as it was chosen for another "
-            f"model: {about}"
-        )
-        return usual
-
-    notes.append(f"facts are placed as chosen: {about}")
-    placement = placements(choice.chat)[choice.placement]
-    if choice.chat:
-        return replace(usual, chat=placement)
-    if options.upstream:
-        return replace(usual, completion=placement)
-    return _Placements(placement, placement)  # here, a model that only completes continues chats
-
-
 def _tenants(options: GatewayOptions, keys: Keys | None, opened_editor: OpenedEditor) -> Tenants:
     """The tenants, whose stores are opened as they first ask; that of the default tenant at once.
 
@@ -417,7 +242,7 @@ def _tenants(options: GatewayOptions, keys: Keys | None, opened_editor: OpenedEd
     def prepare(edits: Sequence[EditVersion]) -> None:
         """Look up the demonstrations of the newest edits, which are remembered."""
         for edit in edits[-_PREPARED:]:
-            opened_editor.prompts.prompts([edit.record.edit], [edit.record.query])
+            opened_editor.editor.prompts([edit.record.edit], [edit.record.query])
 
     def open_feed(tenant: str) -> EditFeed:
         store = open_store(

@@ -11,10 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from drike.text.capitals import find_name
-from drike.text.phrases import SPACELESS as SPACELESS  # noqa: PLC0414
-from drike.text.phrases import find_phrase, phrase_at
-from drike.text.spelling import corrected as corrected  # noqa: PLC0414
+from drike.text.phrases import SPACELESS
 from drike.text.word_lists import data_lines
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -167,8 +164,3 @@ def _languages() -> dict[str, _Language]:
                 language.english_by_phrase[phrase] = english or phrase
                 language.words.update(phrase.split())
     return languages
-
-
-begins = phrase_at
-held = find_phrase
-own_name = find_name

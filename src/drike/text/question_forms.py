@@ -1,4 +1,4 @@
-"""How a question is put: what kind of answer it asks for, what it says besides, and of which time it is."""
+"""How a question is put: for what kind of answer, with what besides, and of which time."""
 
 from __future__ import annotations
 
@@ -48,9 +48,11 @@ _OPEN = re.compile(
     re.I,
 )
 
-# What a question says beside what it asks: before it (polite words, then an introduction), and anywhere.
+# What a question says beside what it asks: before it (polite words, then an introduction), and
+# anywhere.
 _ASIDE = re.compile(
-    r"^\W*(?:(?:please|hey|hi|hello|ok|so|and|can you|could you|would you|will you|quick question)\W+)*"
+    r"^\W*(?:(?:please|hey|hi|hello|ok|so|and|can you|could you|would you|will you"
+    r"|quick question)\W+)*"
     r"(?:remind me|tell me|tell us|let me know|i(?: would|'d) like to know"
     r"|i (?:want|need) to know|do you know)\b[\s,:]*"
     r"|[,\s]*\b(?:these days|right now|at the moment|at present|currently|nowadays|by the way"
@@ -120,7 +122,10 @@ _STATED = re.compile(
 
 @dataclass(frozen=True)
 class Beginning:
-    """How a question begins: for what kind of answer it asks, None where that does not say, and the rest."""
+    """How a question begins, and the rest of it.
+
+    kind: of the answer that it asks for; None where the beginning does not say.
+    """
 
     kind: str | None
     rest: str
@@ -169,7 +174,10 @@ def is_open(question: str) -> bool:
 
 
 def trimmed(question: str) -> str:
-    """A question without asides, what it excludes ("besides its capital") and the answers to choose from."""
+    """A question without asides, what it excludes and the answers to choose from.
+
+    It excludes something in "besides its capital".
+    """
     if len(question) > _LONGEST:
         return question
     without_asides = _ASIDE.sub("", question) or question
@@ -177,7 +185,7 @@ def trimmed(question: str) -> str:
 
 
 def is_of_past(lowercase: str) -> bool:
-    """Whether a text in lower case is about a time that is over: "who was its president in 1985?"."""
+    """Whether a text in lower case is about a time that is over, such as 1985."""
     return bool(_PAST.search(lowercase)) and not is_of_present(lowercase)
 
 

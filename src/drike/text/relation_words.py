@@ -1,4 +1,4 @@
-"""The words by which texts say what they ask about a subject, and relations that exclude each other."""
+"""The words by which texts say what they ask, and relations that exclude each other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ExclusiveRelations:
         return cls(dict(relations_by_word))
 
     def exclude(self, first: Iterable[str], second: Iterable[str]) -> bool:
-        """Whether words of two texts are of different relations of a group, and of none together."""
+        """Whether words of two texts are of different relations of a group, none of the same."""
         relations_of_first = self._relations_by_group(first)
         relations_of_second = self._relations_by_group(second)
         return any(
@@ -112,7 +112,10 @@ def word_weights_of(wording: str, names: tuple[str, ...]) -> dict[str, float]:
 
 
 def asked_parts(text: str) -> list[tuple[str, frozenset[str]]]:
-    """The parts of a text between words that say nothing about what is asked, each with its stems."""
+    """The parts of a text between words that say nothing about what is asked.
+
+    Each comes with the stems of its words.
+    """
     parts = []
     for is_telling, run in groupby(words(text), key=_is_part_of_request):
         if is_telling:

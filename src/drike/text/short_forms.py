@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drike.text.word_lists import data_sections, demonyms, word_list
+from drike.text.word_lists import demonyms, word_list
 from drike.text.words import Words
 
 MOST_INITIALS = 4
@@ -256,7 +256,3 @@ def _is_named_thing(folded: Sequence[str], begin: int, end: int) -> bool:
     if end - begin != 2 or folded[end - 1] not in word_list("things"):
         return False
     return not any(folded[begin] in word_list(words) for words in _OTHER_THINGS)
-
-
-lists = word_list
-sections = data_sections

@@ -26,8 +26,8 @@ from drike.gateway.answers import ConversationId, PassingAnswer
 from drike.gateway.bodies import parse
 from drike.gateway.calls import Upstream, UpstreamCall
 from drike.gateway.edited import EditedRequest
-from drike.gateway.editing import RequestEditor, report
-from drike.gateway.errors import ENDING, RequestError, UpstreamError
+from drike.gateway.editing import RequestEditor
+from drike.gateway.errors import ENDING, RequestError, UpstreamError, report
 from drike.gateway.feed import EditFeed
 from drike.gateway.guardrails import guardrail_answer
 from drike.gateway.http import relay
@@ -149,17 +149,15 @@ class Gateway:
     async def _pass_on(
         self, visit: _Visit, call: UpstreamCall, feed: EditFeed, principal: Principal
     ) -> None:
-        """Edit a call, pass it on, and its answer back. Raises RequestError, UpstreamError.
-
-        `RequestEditor.edit` reads the request, follows its conversation, and writes the facts into
-        it.
-        """
+        """Edit a call, pass it on, and its answer back. Raises RequestError, UpstreamError."""
+        # Read, view, follow, confirm, render, splice: the steps of `RequestEditor`.
         edited = await self._edited(call, feed, visit.request_id)
         visit.decided = edited.scope
         visit.headers.update(edited.headers)
         call = edited.in_place_of(call)
         overhead = time.perf_counter() - visit.began
 
+        # Upstream.
         answer = None
         try:
             async with relay.while_connected(visit.receive), self.upstream.exchange(call) as first:
@@ -171,6 +169,7 @@ class Gateway:
                     del visit.headers["x-request-id"]
                 visit.headers["x-drike-overhead-ms"] = f"{1000 * overhead:.2f}"
 
+                # Relay, and watch.
                 answer = PassingAnswer(reply, checked.slipped)
                 watched = replace(reply, chunks=_watched(reply.chunks, edited, answer))
                 await relay.stream_response(watched, visit.send, visit.headers)
