@@ -224,7 +224,8 @@ def test_20_000_cases_render_and_filter_within_seconds(
     assert opened < 20 and first < 10 and filtered < 3
 
 
-# Elements that reach beyond the window, or hold more than they show; what is hidden for sight is left out.
+# Elements that reach beyond the window, or hold more than they show; what is hidden for sight is
+# left out.
 CUT = """(() => {
   const width = document.documentElement.clientWidth, cut = [];
   for (const e of document.querySelectorAll('main *')) {
