@@ -1,4 +1,7 @@
-"""Report pages in a real browser: `make browser`. Skipped where chromium and chromedriver are not installed."""
+"""Report pages in a real browser: `make browser`.
+
+Skipped where chromium and chromedriver are not installed.
+"""
 
 from __future__ import annotations
 
