@@ -234,7 +234,7 @@ class Admin:
         return listed
 
     async def mode(self, call: AdminCall) -> Json:
-        """The mode of the tenant's requests, which POST switches, and how it was switched before."""
+        """The mode of the tenant's requests, which POST switches, and all earlier switches."""
         feed = call.feed
         if call.request.method == "POST":
             call.require(KeyRole.APPROVE)
