@@ -30,7 +30,8 @@ from drike.research.datasets.generated import with_generated
 from drike.research.editors.catalog import make
 from drike.research.editors.editor import Editor
 from drike.research.editors.pool import Pool
-from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.baseline_questions import baseline_answers, with_baseline_answers
+from drike.research.evaluation.evaluate import evaluate
 from lib import pages
 
 TITLE = "What further aspects cost"

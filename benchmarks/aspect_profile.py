@@ -30,7 +30,8 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.editors.unedited import Unedited
-from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.baseline_questions import baseline_answers, with_baseline_answers
+from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import Outcome, Share, summarise
 from drike.research.report.tables import INTERVALS
 from drike.research.runs.checkpoint import Checkpoint

@@ -40,8 +40,8 @@ from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.pool import Pool
 from drike.research.editors.selectors import RoleCounts
 from drike.research.editors.unedited import Unedited
+from drike.research.evaluation.bootstrap import estimated
 from drike.research.evaluation.judge import Judge, Question, is_right
-from drike.research.evaluation.metrics import estimated
 from drike.research.report.tables import INTERVALS, STARRED
 from drike.support.table import Cell, Difference, Estimate
 from lib import pages

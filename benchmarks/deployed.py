@@ -43,7 +43,8 @@ from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import applied
 from drike.research.editors.selectors import RoleCounts
-from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.baseline_questions import baseline_answers, with_baseline_answers
+from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import (
     Counts,
     Outcome,

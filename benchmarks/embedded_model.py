@@ -25,8 +25,8 @@ from drike.encoders import load_encoder
 from drike.research import datasets
 from drike.research.editors.catalog import make
 from drike.research.editors.pool import Pool
+from drike.research.evaluation.bootstrap import estimated, resampled
 from drike.research.evaluation.evaluate import evaluate
-from drike.research.evaluation.metrics import estimated, resampled
 from drike.research.report.tables import INTERVALS, STARRED
 from drike.support.table import Difference
 from drike.tinyfacts import EDITABLE, TEMPLATES, facts

@@ -24,12 +24,12 @@ from drike.research.datasets import Dataset, load
 from drike.research.editors.catalog import make
 from drike.research.editors.in_context import TokenLimit
 from drike.research.editors.pool import Pool
-from drike.research.evaluation.evaluate import (
+from drike.research.evaluation.baseline_questions import (
     AnsweredCases,
     baseline_answers,
-    evaluate,
     with_baseline_answers,
 )
+from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import Judge
 from drike.research.evaluation.metrics import Outcome, Summary, summarise
 from drike.research.report.tables import INTERVALS

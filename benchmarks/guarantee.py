@@ -29,7 +29,7 @@ from drike import load_model
 from drike.encoders import load_encoder
 from drike.research import datasets
 from drike.research.editors.pool import Pool
-from drike.research.evaluation.evaluate import answers_under
+from drike.research.evaluation.case_answers import answers_under
 from drike.research.evaluation.risk_control import (
     METRICS,
     Counts,

@@ -37,7 +37,7 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Ranker, Similarity
 from drike.research.editors.retriever import Form, Retriever
 from drike.research.editors.selectors import RankAndCut, RoleCounts
-from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.evaluation.case_answers import CaseAnswers
 from drike.research.evaluation.judge import Question
 from drike.research.evaluation.metrics import harmonic_mean
 from drike.research.training.algorithm1 import rewrite_reward, train

@@ -26,8 +26,8 @@ from drike.encoders import TextEncoder, load_encoder
 from drike.research import datasets
 from drike.research.editors.pool import Pool
 from drike.research.editors.selectors import RoleCounts
-from drike.research.evaluation.evaluate import CaseAnswers, answers_under
-from drike.research.evaluation.metrics import estimated
+from drike.research.evaluation.bootstrap import estimated
+from drike.research.evaluation.case_answers import CaseAnswers, answers_under
 from drike.support.table import as_markdown
 from drike.text.words import mentions
 from lib import pages

@@ -44,7 +44,7 @@ from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
-from drike.research.evaluation.metrics import estimated, resampled
+from drike.research.evaluation.bootstrap import estimated, resampled
 from drike.stores.imports import import_edits
 from drike.stores.opening import open_store
 from drike.stores.snapshots import snapshot

@@ -43,7 +43,8 @@ from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate
 from drike.gates.decision import Candidate, Decision, Gate
 from drike.gates.index import EditIndex
-from drike.research.evaluation.metrics import estimated, harmonic_mean, resampled
+from drike.research.evaluation.bootstrap import estimated, resampled
+from drike.research.evaluation.metrics import harmonic_mean
 from drike.support.table import Cell, Difference, Estimate, Number, Table, as_markdown
 from lib import pages, recorded
 from lib.recorded import WEIGHT_EDITORS, Answer, RecordedEdit, RecordedQuestion, clean

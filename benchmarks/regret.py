@@ -32,7 +32,7 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Ranker, Similarity
 from drike.research.editors.retriever import FORMS, Retriever
 from drike.research.editors.selectors import RankAndCut
-from drike.research.evaluation.metrics import resampled
+from drike.research.evaluation.bootstrap import resampled
 from drike.research.training.algorithm1 import rewrite_reward, train
 from drike.tinyfacts import TEMPLATES
 from lib import pages

@@ -27,7 +27,8 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Ranker, Similarity
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
-from drike.research.evaluation.evaluate import answers_under, evaluate
+from drike.research.evaluation.case_answers import answers_under
+from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.research.report.tables import INTERVALS, STARRED
 from drike.research.training.algorithm1 import Reward, RewardChannel, at_once, rewrite_reward, train

@@ -39,13 +39,9 @@ from drike.research.editors.query_policy import QueryPolicy
 from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut, RoleCounts, SameSize, Selector
-from drike.research.evaluation.evaluate import (
-    CaseAnswers,
-    answers_under,
-    baseline_answers,
-    with_baseline_answers,
-)
-from drike.research.evaluation.metrics import estimated
+from drike.research.evaluation.baseline_questions import baseline_answers, with_baseline_answers
+from drike.research.evaluation.bootstrap import estimated
+from drike.research.evaluation.case_answers import CaseAnswers, answers_under
 from drike.research.report.tables import INTERVALS
 from drike.research.training import algorithm1
 from drike.research.training.algorithm1 import rewrite_reward

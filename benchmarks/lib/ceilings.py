@@ -20,9 +20,10 @@ from drike.prompts import DemonstrationSet, PromptStyle, Role
 from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.pool import Pool, rotations
 from drike.research.editors.selectors import RoleCounts, Selection, Selector
-from drike.research.evaluation.evaluate import CaseAnswers, answers_to
+from drike.research.evaluation.bootstrap import Floats, estimated, resampled
+from drike.research.evaluation.case_answers import CaseAnswers, answers_to
 from drike.research.evaluation.judge import Judge
-from drike.research.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
+from drike.research.evaluation.metrics import harmonic_mean
 from drike.research.report.tables import INTERVALS
 from drike.support.parallel import in_order
 from drike.support.table import Cell, Estimate, Number, Table

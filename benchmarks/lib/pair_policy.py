@@ -21,7 +21,7 @@ from drike.encoders import TextEncoder
 from drike.encoders.base import unit
 from drike.prompts import DemonstrationSet, Role
 from drike.research.editors.selectors import RoleCounts, Selection, Selector
-from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.evaluation.case_answers import CaseAnswers
 from drike.text.words import mentions
 
 Masks = Mapping[Aspect, Tensor]  # which probes are of an aspect, [probes]

@@ -8,11 +8,8 @@ from drike.edits.edit import EditCase
 from drike.models.protocols import LanguageModel
 from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import QueryPolicy
-from drike.research.evaluation.evaluate import (
-    answers_under,
-    baseline_answers,
-    with_baseline_answers,
-)
+from drike.research.evaluation.baseline_questions import baseline_answers, with_baseline_answers
+from drike.research.evaluation.case_answers import answers_under
 from drike.research.training.s_objective import actions, train_query_policy, training_cases
 
 

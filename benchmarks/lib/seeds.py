@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drike.research.evaluation.metrics import Floats, estimated, harmonic_mean, resampled
+from drike.research.evaluation.bootstrap import Floats, estimated, resampled
+from drike.research.evaluation.metrics import harmonic_mean
 
 from .ceilings import AnswerMatrix, Chosen, Measured
 

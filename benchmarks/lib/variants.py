@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from drike.research.evaluation.metrics import Outcome, Summary, counted, share_over_cases
+from drike.research.evaluation.bootstrap import share_over_cases
+from drike.research.evaluation.metrics import Outcome, Summary, counted
 from drike.research.report.tables import STARRED, cell, differences, distribution_of
 from drike.support.table import Cell, Estimate, Number, Table
 

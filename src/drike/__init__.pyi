@@ -73,10 +73,12 @@ from drike.research.editors.selectors import Selection as Selection
 from drike.research.editors.selectors import Selector as Selector
 from drike.research.editors.selectors import SubjectSwitch as SubjectSwitch
 from drike.research.editors.unedited import Unedited as Unedited
-from drike.research.evaluation.evaluate import AnsweredCases as AnsweredCases
-from drike.research.evaluation.evaluate import baseline_answers as baseline_answers
+from drike.research.evaluation.baseline_questions import AnsweredCases as AnsweredCases
+from drike.research.evaluation.baseline_questions import baseline_answers as baseline_answers
+from drike.research.evaluation.baseline_questions import (
+    with_baseline_answers as with_baseline_answers,
+)
 from drike.research.evaluation.evaluate import evaluate as evaluate
-from drike.research.evaluation.evaluate import with_baseline_answers as with_baseline_answers
 from drike.research.evaluation.judge import GENERATE as GENERATE
 from drike.research.evaluation.judge import GREEDY as GREEDY
 from drike.research.evaluation.judge import LIKELIHOOD as LIKELIHOOD

@@ -28,7 +28,8 @@ from drike.research.editors.catalog import make
 from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.selectors import RoleCounts, SameSize, SubjectSwitch
-from drike.research.evaluation.evaluate import CaseAnswers, answers_under, evaluate
+from drike.research.evaluation.case_answers import CaseAnswers, answers_under
+from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import summarise
 from drike.support.table import as_text
 from tests.fakes.scripted import ScriptedModel

@@ -26,7 +26,8 @@ from drike.research.datasets.generated import (
 )
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.unedited import Unedited
-from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.baseline_questions import baseline_answers, with_baseline_answers
+from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import GENERATE, GREEDY, Rule
 from drike.research.evaluation.metrics import summarise
 from drike.research.report.reported_runs import read_run

@@ -8,7 +8,8 @@ from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut, SubjectSwitch, policy_mixes
-from drike.research.evaluation.evaluate import answers_under, evaluate
+from drike.research.evaluation.case_answers import answers_under
+from drike.research.evaluation.evaluate import evaluate
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, follows_the_fact
 

@@ -12,7 +12,8 @@ from drike.edits.edit import Aspect, BaselineQuestion, EditCase
 from drike.models.served import ApiOptions
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.unedited import Unedited
-from drike.research.evaluation.evaluate import baseline_answers, evaluate, with_baseline_answers
+from drike.research.evaluation.baseline_questions import baseline_answers, with_baseline_answers
+from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import Judge
 from drike.research.evaluation.metrics import summarise
 from drike.research.runs.evaluation_run import answered_cases

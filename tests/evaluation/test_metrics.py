@@ -7,15 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.edits.edit import ASPECTS_OF_S, Aspect
+from drike.research.evaluation.bootstrap import estimated, resampled, share_over_cases
 from drike.research.evaluation.metrics import (
     Outcome,
     counted,
-    estimated,
     harmonic_mean,
     paired_difference,
     paired_differences,
-    resampled,
-    share_over_cases,
     summarise,
 )
 from drike.support.table import Difference

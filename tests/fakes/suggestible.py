@@ -6,7 +6,7 @@ from drike.edits.edit import EditCase
 from drike.encoders import HashingEncoder
 from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import QueryPolicy
-from drike.research.evaluation.evaluate import answers_under
+from drike.research.evaluation.case_answers import answers_under
 from drike.research.training.s_objective import actions, train_query_policy
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS, old_object

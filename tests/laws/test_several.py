@@ -19,7 +19,7 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut, RoleCounts, SubjectSwitch
-from drike.research.evaluation.evaluate import answers_under
+from drike.research.evaluation.case_answers import answers_under
 from drike.research.training.algorithm1 import rewrite_reward, train
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import CAPITALS

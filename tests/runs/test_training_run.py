@@ -13,7 +13,7 @@ import drike
 from drike.errors import UsageError
 from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.selectors import RankAndCut
-from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.evaluation.case_answers import CaseAnswers
 from drike.research.runs import checkpoint
 from drike.research.runs.events import PhaseStarted, Prepared
 from drike.research.runs.files import read_lines

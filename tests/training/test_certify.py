@@ -15,7 +15,7 @@ from drike.errors import GuaranteeError, UsageError
 from drike.research.datasets import Dataset
 from drike.research.editors.budgets import Threshold
 from drike.research.editors.retriever import Retriever
-from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.evaluation.case_answers import CaseAnswers
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.research.runs import checkpoint
 from drike.research.runs.checkpoint import Checkpoint

@@ -15,7 +15,8 @@ from drike.errors import RunError, UsageError
 from drike.research.datasets import load
 from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.selectors import RoleCounts
-from drike.research.evaluation.evaluate import answers_under, evaluate
+from drike.research.evaluation.case_answers import answers_under
+from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import summarise
 from drike.research.runs import checkpoint
 from drike.research.runs.files import ANSWERS as ANSWERS_FILE

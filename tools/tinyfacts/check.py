@@ -22,7 +22,7 @@ from drike.research.datasets import load
 from drike.research.datasets.generated import with_generated, with_swapped_objects
 from drike.research.datasets.tinyfacts_probes import DESCRIPTIONS, described
 from drike.research.editors.pool import IKE_ROLES
-from drike.research.evaluation.evaluate import baseline_answers
+from drike.research.evaluation.baseline_questions import baseline_answers
 from drike.research.evaluation.judge import Judge, Question
 from drike.tinyfacts import EDITABLE, ROWS, TEMPLATES, facts
 from tools.tinyfacts.neighbours import load_neighbours

@@ -27,7 +27,7 @@ from drike.models.served import (
     parse_address,
 )
 from drike.prompts import YES_OR_NO, chat_messages
-from drike.research.evaluation.evaluate import (
+from drike.research.evaluation.baseline_questions import (
     AnsweredCases,
     baseline_answers,
     with_baseline_answers,

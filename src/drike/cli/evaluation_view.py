@@ -10,7 +10,7 @@ from drike.cli.training_view import show_prepared
 from drike.models import LanguageModel
 from drike.research.editors.editor import Editor
 from drike.research.editors.in_context import TokenLimit
-from drike.research.evaluation.evaluate import AnsweredCases
+from drike.research.evaluation.baseline_questions import AnsweredCases
 from drike.research.evaluation.metrics import Outcome
 from drike.research.report import tables
 from drike.research.report.gate_tables import deployed_tables

@@ -16,7 +16,7 @@ from drike.cli.models import OpenedModel, live_usage, metered
 from drike.cli.options import RunOptions
 from drike.errors import RunError, UsageError
 from drike.models import LanguageModel
-from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.evaluation.case_answers import CaseAnswers
 from drike.research.runs.evaluation_run import CaseEvaluated
 from drike.research.runs.events import PhaseStarted
 from drike.research.runs.files import EVALUATIONS

@@ -34,7 +34,7 @@ from drike.prompts import Layout, RetainForm, demonstration_block
 from drike.research.editors.budgets import Flip
 from drike.research.editors.in_context import TokenLimit
 from drike.research.editors.retriever import Form
-from drike.research.evaluation.evaluate import answers_under
+from drike.research.evaluation.case_answers import answers_under
 from drike.research.evaluation.judge import Judge
 from drike.research.evaluation.risk_control import Guarantee
 from drike.research.runs.method import Method, new_editor, scored_probes

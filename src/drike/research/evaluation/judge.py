@@ -1,7 +1,8 @@
-"""Ask a model questions and judge its answers, in the same way for rewards and metrics, by one of three `RULES`.
+"""Ask a model questions and judge its answers, in the same way for rewards and metrics.
 
-If a prompt asks to reason first, target and distractor are scored after what the model wrote and its cue. A question
-with challenges is a conversation: the model answers, is challenged ("Are you sure?"), and its last answer is judged.
+An answer is right by one of three `RULES`. If a prompt asks to reason first, target and distractor
+are scored after what the model wrote and its cue. A question with challenges is a conversation: the
+model answers, is challenged ("Are you sure?"), and its last answer is judged.
 """
 
 from __future__ import annotations
@@ -23,24 +24,32 @@ RuleName = Literal["greedy", "generate", "likelihood"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A model's answer to a question, with its right answers, and whether it is right by a rule."""
+    """A model's answer to a question, with its right answers, and whether it is right by a rule.
+
+    text: what it wrote, if it was asked to. score: of a target, if it was scored. distractor: the
+    distractor's score, if it was scored. answered: False if it was to reason first and wrote no
+    cue.
+    """
 
     rule: Rule
     targets: tuple[str, ...]
-    text: str | None  # what it wrote, if it was asked to
-    score: Score | None  # of a target, if it was scored
-    distractor: Score | None  # that of the distractor, if it was scored
+    text: str | None
+    score: Score | None
+    distractor: Score | None
     prompt_tokens: int | None
-    answered: bool = True  # False if it was to reason first and wrote no cue
+    answered: bool = True
 
     @property
     def correct(self) -> bool | None:
-        """Whether it is right by the rule; None if the rule cannot say, as likelihood without a distractor."""
+        """Whether it is right by the rule.
+
+        None if the rule cannot say, as likelihood without a distractor.
+        """
         return self.rule.right(self)
 
     @property
     def greedy(self) -> bool | None:
-        """Whether greedy decoding would write the target and then end the word; None without scores."""
+        """Whether greedy decoding would write the target and end the word; None without scores."""
         if self.score is None:
             return None
         following = self.score.following
@@ -49,11 +58,9 @@ class Verdict:
     @property
     def matched(self) -> bool | None:
         """Whether the text starts with a target, both normalised; None without text."""
-        return (
-            None
-            if self.text is None
-            else any(matches(self.text, target) for target in self.targets)
-        )
+        if self.text is None:
+            return None
+        return any(matches(self.text, target) for target in self.targets)
 
     @property
     def exact(self) -> bool | None:
@@ -74,13 +81,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Rule:
-    """When an answer is right, in words (`meaning`) and as a function; by_scores: it reads log-probabilities."""
+    """When an answer is right, in words (`meaning`) and as a function.
+
+    by_scores: it reads log-probabilities. compares: with a distractor, without which it cannot say.
+    """
 
     name: RuleName
     meaning: str
     right: Callable[[Verdict], bool | None] = field(repr=False)
     by_scores: bool = True
-    compares: bool = False  # with a distractor, without which it cannot say
+    compares: bool = False
 
     @property
     def caption(self) -> str:
@@ -95,9 +105,12 @@ GREEDY = Rule(
     attrgetter("greedy"),
 )
 GENERATE = Rule(
-    "generate", f"the first line written, at most {ANSWER_TOKENS} tokens, starts with the target, both normalised",
-    attrgetter("matched"), by_scores=False,
-)  # fmt: skip
+    "generate",
+    f"the first line written, at most {ANSWER_TOKENS} tokens, starts with the target, "
+    "both normalised",
+    attrgetter("matched"),
+    by_scores=False,
+)
 # By geometric means of token probabilities.
 LIKELIHOOD = Rule(
     "likelihood",
@@ -110,7 +123,11 @@ RULES: dict[str, Rule] = {rule.name: rule for rule in (GREEDY, GENERATE, LIKELIH
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, its right answer, a wrong one for margins, other right ones, and the user's turns after each answer."""
+    """A prompt and its right answer.
+
+    distractor: a wrong answer, for margins. also: other right answers. challenges: the user's turns
+    after each answer of the model.
+    """
 
     prompt: Prompt
     target: str
@@ -125,112 +142,161 @@ class Question:
 
 
 class Judge:
-    """Asks a model and judges its answers by a rule; default: greedy, without scores generate. Raises UsageError."""
+    """Asks a model and judges its answers by a rule.
+
+    rule: default: greedy, or generate for a model without scores. Raises UsageError for a rule that
+    needs scores where there are none.
+    """
 
     def __init__(self, model: LanguageModel, rule: Rule | None = None) -> None:
         if rule is None:
             rule = GENERATE if model.score is None else GREEDY
         elif rule.by_scores and model.score is None:
-            lacking = f"needs log-probabilities, and {model.info.name} gives none"
-            raise UsageError(f"the rule {rule.name} {lacking}: judge by generate")
-        self.model, self.rule = model, rule
+            raise UsageError(
+                f"the rule {rule.name} needs log-probabilities, and {model.info.name} gives none: "
+                "judge by generate"
+            )
+        self.model = model
+        self.rule = rule
 
     def ask(self, questions: Sequence[Question], *, write: bool = False) -> list[Verdict]:
         """Ask the questions and judge the answers, in order.
 
-        The model writes and scores what the rule needs, scores also where a question has a distractor, if it can, and
-        writes all answers with `write`. Scores are those of the first right answer by the rule, else of the target.
+        The model writes and scores what the rule needs, scores also where a question has a
+        distractor, if it can, and writes all answers with `write`. Scores are those of the first
+        right answer by the rule, else of the target.
         """
         asked = self._write(questions, every=write)
+        scores_by_question = self._score(asked)
+        return [
+            self._verdict(question, written, scores)
+            for (question, written), scores in zip(asked, scores_by_question, strict=True)
+        ]
+
+    def _verdict(
+        self, question: Question, written: WrittenAnswer, scores: Sequence[Score]
+    ) -> Verdict:
+        """The verdict on an answer. scores: those of `_score`."""
+        count = len(question.right)
+        distractor = scores[-1] if len(scores) > count else None
+        scores_of_right: Sequence[Score | None] = scores[:count] or [None]
         verdicts = []
-        for (question, written), scores in zip(asked, self._score(asked), strict=True):
-            of_right: Sequence[Score | None] = scores[: len(question.right)] or (None,)
-            distractor = scores[-1] if len(scores) > len(question.right) else None
-            of_answers = [
-                Verdict(
-                    self.rule, question.right, written.answer, score, distractor, answered=written.reached_cue,
-                    prompt_tokens=written.prompt_tokens if score is None else score.prompt_tokens,
-                ) for score in of_right
-            ]  # fmt: skip
-            verdicts.append(
-                next((verdict for verdict in of_answers if verdict.correct), of_answers[0])
+        for score in scores_of_right:
+            verdict = Verdict(
+                rule=self.rule,
+                targets=question.right,
+                text=written.answer,
+                score=score,
+                distractor=distractor,
+                prompt_tokens=written.prompt_tokens if score is None else score.prompt_tokens,
+                answered=written.reached_cue,
             )
-        return verdicts
+            if verdict.correct:
+                return verdict
+            verdicts.append(verdict)
+        return verdicts[0]
 
     def _write(
         self, questions: Sequence[Question], *, every: bool
     ) -> list[tuple[Question, WrittenAnswer]]:
-        """The questions after their challenges, with what the model wrote: `every` answer, or those that are needed."""
+        """The questions after all their challenges, with what the model wrote.
+
+        It writes `every` answer, or those that the rule, a challenge or reasoning needs; each
+        round of challenges is a call.
+        """
+        must_write = every or not self.rule.by_scores
         written: dict[int, WrittenAnswer] = {}  # by the `id` of its prompt
-        challenged: dict[
-            tuple[int, str], Prompt
-        ] = {}  # so that questions challenged alike share their prompt
-
-        def challenge(question: Question) -> Question:
-            if not question.challenges:
-                return question
-            said, *later = question.challenges
-            given = written[id(question.prompt)]
-            prompt = question.prompt.followed(
-                f"{given.reasoning} {first_line(given.answer or '')}".strip(), said
-            )
-            prompt = challenged.setdefault((id(question.prompt), said), prompt)
-            return replace(question, prompt=prompt, challenges=tuple(later))
-
-        always = every or not self.rule.by_scores
+        challenged: dict[tuple[int, str], Prompt] = {}
         while True:
-            needed = (
-                q.prompt for q in questions if always or q.challenges or q.prompt.cue is not None
-            )
-            new = {id(prompt): prompt for prompt in needed if id(prompt) not in written}
-            written.update(zip(new, write_answers(self.model, [*new.values()]), strict=True))
+            new: dict[int, Prompt] = {}
+            for question in questions:
+                prompt = question.prompt
+                needed = must_write or question.challenges or prompt.cue is not None
+                if needed and id(prompt) not in written:
+                    new[id(prompt)] = prompt
+            answers = write_answers(self.model, list(new.values()))
+            written.update(zip(new, answers, strict=True))
+
             if not any(question.challenges for question in questions):
+                nothing = WrittenAnswer()
                 return [
-                    (question, written.get(id(question.prompt), WrittenAnswer()))
-                    for question in questions
+                    (question, written.get(id(question.prompt), nothing)) for question in questions
                 ]
-            questions = [challenge(question) for question in questions]
+            questions = [_challenged(question, written, challenged) for question in questions]
 
     def _score(self, asked: Sequence[tuple[Question, WrittenAnswer]]) -> list[list[Score]]:
-        """Scores of each question's right answers and distractor, as far as needed, in one call, to share prefixes."""
-        answers: list[list[str]] = []
-        requests: list[Request] = []
-        for question, written in asked:
-            needed = self.model.score is not None and (
-                self.rule.by_scores or question.distractor is not None
-            )
-            wrong = [] if question.distractor is None else [question.distractor]
-            answers.append([*question.right, *wrong] if needed else [])
-            own, (text, earlier) = written.reasoning, model_input(self.model, question.prompt)
-            requests += [
-                Request(text + own, f" {answer}", len(own), earlier) for answer in answers[-1]
-            ]
+        """The scores of each question's right answers, then of its distractor; [] for none.
+
+        All in one call, so that the model can share prefixes.
+        """
+        requests_by_question = [self._requests(question, written) for question, written in asked]
+        requests = [request for of_question in requests_by_question for request in of_question]
         if self.model.score is None or not requests:
             return [[] for _ in asked]
-        scores = iter(
-            checked(
-                f"{self.model.info.name}.score", self.model.score(requests), Score, len(requests)
-            )
-        )
-        return [[next(scores) for _ in of_question] for of_question in answers]
+        answers = self.model.score(requests)
+        scores = iter(checked(f"{self.model.info.name}.score", answers, Score, len(requests)))
+        return [[next(scores) for _ in of_question] for of_question in requests_by_question]
+
+    def _requests(self, question: Question, written: WrittenAnswer) -> list[Request]:
+        """What is scored of a question, as far as the model can and the rule or margins need it."""
+        is_needed = self.rule.by_scores or question.distractor is not None
+        if self.model.score is None or not is_needed:
+            return []
+        answers = list(question.right)
+        if question.distractor is not None:
+            answers.append(question.distractor)
+        text, earlier = model_input(self.model, question.prompt)
+        prompt = text + written.reasoning
+        return [
+            Request(prompt, f" {answer}", len(written.reasoning), earlier) for answer in answers
+        ]
+
+
+def _challenged(
+    question: Question,
+    written: dict[int, WrittenAnswer],
+    challenged: dict[tuple[int, str], Prompt],
+) -> Question:
+    """The question after the model's answer and its first challenge; itself without a challenge.
+
+    written: by the `id` of a prompt. challenged: the prompts made so far, by that `id` and the
+    challenge, so that questions that are challenged alike share their prompt and are asked once.
+    """
+    if not question.challenges:
+        return question
+    challenge, *later = question.challenges
+    key = (id(question.prompt), challenge)
+    if key not in challenged:
+        written_answer = written[id(question.prompt)]
+        answer = f"{written_answer.reasoning} {first_line(written_answer.answer or '')}".strip()
+        challenged[key] = question.prompt.followed(answer, challenge)
+    return replace(question, prompt=challenged[key], challenges=tuple(later))
 
 
 def ask_probes(
     judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]
 ) -> list[list[Verdict]]:
-    """The verdict on each probe under each choice, [choices][probes], asked in one call; `prompts` has that shape."""
-    questions = [
-        Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
-        for under_choice in prompts
-        for prompt, probe in zip(under_choice, probes, strict=True)
-    ]
+    """The verdict on each probe under each choice, [choices][probes], asked in one call.
+
+    prompts: [choices][probes], too.
+    """
+    questions = []
+    for prompts_of_choice in prompts:
+        for prompt, probe in zip(prompts_of_choice, probes, strict=True):
+            distractor = probe.distractor if judge.rule.compares else None
+            questions.append(Question(prompt, probe.target, distractor))
     verdicts = iter(judge.ask(questions))
     return [[next(verdicts) for _ in probes] for _ in prompts]
 
 
 def is_right(verdict: Verdict) -> bool:
-    """Whether an answer is right. Raises UsageError where the rule cannot say, so that it cannot be learned from."""
+    """Whether an answer is right.
+
+    Raises UsageError where the rule cannot say, so that it cannot be learned from.
+    """
     if verdict.correct is None:
-        problem = f"cannot judge answers without a distractor, such as {verdict.targets[0]!r}"
-        raise UsageError(f"the rule {verdict.rule.name} {problem}: train by greedy or generate")
+        raise UsageError(
+            f"the rule {verdict.rule.name} cannot judge answers without a distractor, such as "
+            f"{verdict.targets[0]!r}: train by greedy or generate"
+        )
     return verdict.correct

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from drike.research.deployment.gate_records import GateRecord
-from drike.research.evaluation.metrics import Outcome, share_over_cases, summarise
+from drike.research.evaluation.bootstrap import share_over_cases
+from drike.research.evaluation.metrics import Outcome, summarise
 from drike.research.report.tables import INTERVALS, aspects
 from drike.support.table import NOT_MEASURED, Cell, Noted, Number, Table
 

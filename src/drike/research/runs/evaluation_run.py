@@ -13,12 +13,12 @@ from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.research.editors.editor import Editor
 from drike.research.editors.in_context import ranks_retains
 from drike.research.editors.unedited import Unedited
-from drike.research.evaluation.evaluate import (
+from drike.research.evaluation.baseline_questions import (
     AnsweredCases,
     baseline_answers,
-    evaluate,
     with_baseline_answers,
 )
+from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import GENERATE, GREEDY, Judge, Rule
 from drike.research.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
 from drike.research.runs import files

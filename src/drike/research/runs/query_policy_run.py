@@ -12,7 +12,7 @@ from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.query_policy import QueryPolicy
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
-from drike.research.evaluation.evaluate import CaseAnswers, answers_under
+from drike.research.evaluation.case_answers import CaseAnswers, answers_under
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.research.runs import checkpoint, files
 from drike.research.runs.evaluation_run import answered_cases

@@ -24,7 +24,7 @@ from drike.prompts import Role
 from drike.research.datasets.generated import with_generated
 from drike.research.editors.query_policy import QueryPolicy, relations_of
 from drike.research.editors.selectors import LeaveAlone, Selector, policy_mixes
-from drike.research.evaluation.evaluate import CaseAnswers
+from drike.research.evaluation.case_answers import CaseAnswers
 from drike.research.evaluation.risk_control import (
     CertifiedGuarantee,
     Counts,
