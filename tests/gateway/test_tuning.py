@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, Placement
+from drike.edits.edit import ASPECTS_OF_S, Aspect
 from drike.edits.record import EditRecord, EditVersion, StoreError
+from drike.gateway.proving.questions import Question
 from drike.gateway.proving.tuning import (
     ChosenPlacement,
-    Kind,
     Round,
     Tuning,
-    TuningQuestion,
     gain,
     questions_of,
     save_choice,
@@ -30,6 +30,7 @@ from drike.gateway.proving.tuning import (
 )
 from drike.research.editors.placements import PAIRS, placements
 from drike.stores.sqlite import SqliteStore
+from drike.stores.verifications import QuestionKind
 from tests.fakes.scripted import ScriptedModel
 from tests.fakes.small import old_object
 
@@ -124,16 +125,18 @@ def test_a_price_decides_between_what_works_always_and_what_mostly_does() -> Non
 
 def test_questions_are_of_the_store_and_each_edit_is_asked_before_one_is_asked_again() -> None:
     questions = questions_of(EDITS, 60)
-    by_kind: Mapping[Kind, list[TuningQuestion]] = {
-        kind: [q for q in questions if q.kind is kind] for kind in Kind
+    by_aspect: Mapping[Aspect, list[Question]] = {
+        aspect: [q for q in questions if q.aspect is aspect] for aspect in ASPECTS_OF_S
     }
-    assert {kind: len(of_kind) for kind, of_kind in by_kind.items()} == dict.fromkeys(Kind, 60)
-    for of_kind in by_kind.values():
+    assert {aspect: len(found) for aspect, found in by_aspect.items()} == dict.fromkeys(
+        ASPECTS_OF_S, 60
+    )
+    for of_kind in by_aspect.values():
         assert {question.edit.id for question in of_kind} == set(range(1, 61))
-    assert all(q.text == q.edit.record.query for q in by_kind[Kind.OWN])
-    assert all(q.text in q.edit.record.paraphrases for q in by_kind[Kind.WORDING])
-    assert all(q.text in q.edit.record.negatives for q in by_kind[Kind.OTHER])
-    more = [q for q in questions_of(EDITS, 180) if q.kind is Kind.OTHER]
+    assert all(q.text == q.edit.record.query for q in by_aspect[Aspect.REWRITE])
+    assert all(q.text in q.edit.record.paraphrases for q in by_aspect[Aspect.PARAPHRASE])
+    assert all(q.text in q.edit.record.negatives for q in by_aspect[Aspect.NEIGHBORHOOD])
+    more = [q for q in questions_of(EDITS, 180) if q.aspect is Aspect.NEIGHBORHOOD]
     neighbours = [q for q in more if q.text.startswith("The capital of")]
     assert len(neighbours) == 60 and not any(
         q.edit.record.subject in q.text.split() for q in neighbours
@@ -144,7 +147,7 @@ def test_questions_are_of_the_store_and_each_edit_is_asked_before_one_is_asked_a
 def test_a_store_without_wordings_is_asked_what_there_is() -> None:
     bare = [replace(edit, record=replace(edit.record, paraphrases=())) for edit in EDITS]
     own = tuning(model(always), questions=questions_of(bare, 8))
-    assert own.kinds == (Kind.OWN, Kind.OTHER) and len(last(own).trials[0].rates) == 2
+    assert own.kinds == ("own query", "other question") and len(last(own).trials[0].rates) == 2
 
 
 @pytest.mark.parametrize(("rate", "questions"), [(0.5, 16), (0.8, 32)])
@@ -160,7 +163,8 @@ def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(
         )
         own = tuning(
             lucky,
-            questions=[TuningQuestion(Kind.OWN, EDITS[0], "The capital of Land1 is")] * questions,
+            questions=[Question(EDITS[0], QuestionKind.QUERY, "The capital of Land1 is")]
+            * questions,
             price=0.0,
         )
         lost += last(own).left < len(chat_placements())
@@ -169,7 +173,7 @@ def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
 def test_no_gain_is_below_what_the_answers_show(pairs: list[tuple[bool, bool]]) -> None:
-    kinds = [Kind.OWN if i % 2 else Kind.OTHER for i in range(len(pairs))]
+    kinds = [Aspect.REWRITE if i % 2 else Aspect.NEIGHBORHOOD for i in range(len(pairs))]
     tried = [[pair[i] for pair in pairs] for i in range(2)]
     s_of = {place: trial_of("", kinds, right, 0).s for place, right in enumerate(tried)}
     other, best = sorted(s_of, key=s_of.__getitem__)
@@ -210,7 +214,7 @@ def test_a_store_keeps_its_choice(tmp_path: Path) -> None:
         True,
         "2026-11-23T00:00:00Z",
         4,
-        tuple(Kind),
+        ("own query", "wording", "other question"),
         final.trials,
         final.calls,
         99,

@@ -145,14 +145,14 @@ def test_reviews_that_are_due_and_edits_that_slip_are_told_once(store: EditStore
     TrafficCounts(store.database).add(Counts({kept: 99, kept._replace(what="new"): 1}))
     sender = notifier(store, told)
     sender.send_new()
-    sender._looked.clear()
+    sender._next_look.clear()
     sender.send_new()
     assert names(told) == ["due", "slipping"]
     assert told[1][1]["answers"] == 100 and told[1][1]["took"]["value"] == 0.01
     moves.review(
         store, edit.id, until=(NOON - timedelta(hours=1)).isoformat()
     )  # due again, as another review
-    sender._looked.clear()
+    sender._next_look.clear()
     sender.send_new()
     assert names(told) == ["due", "slipping", "due"]
 

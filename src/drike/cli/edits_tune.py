@@ -23,17 +23,18 @@ from drike.edits.edit import Aspect
 from drike.edits.record import StoreError, as_stored
 from drike.edits.times import stamp
 from drike.gateway.proving import tuning
-from drike.gateway.proving.tuning import Kind, TuningQuestion
+from drike.gateway.proving.questions import Question
 from drike.research.editors.placements import placements
 from drike.research.runs.run import Settings, TrainedRun
 from drike.stores.edit_store import EditStore
+from drike.stores.verifications import QuestionKind
 from drike.support.table import Cell, Number, Table
 
 _UNSURE = 0.3  # in S: by more than this another placement may be better
 _KINDS = {
-    Aspect.REWRITE: Kind.OWN,
-    Aspect.PARAPHRASE: Kind.WORDING,
-    Aspect.NEIGHBORHOOD: Kind.OTHER,
+    Aspect.REWRITE: QuestionKind.QUERY,
+    Aspect.PARAPHRASE: QuestionKind.WORDING,
+    Aspect.NEIGHBORHOOD: QuestionKind.NEAR,
 }
 
 
@@ -89,7 +90,7 @@ def tune_(
         _say_how_sure(latest, plan)
 
 
-def _questions(store: EditStore, base: TrainedRun | None, most: int) -> list[TuningQuestion]:
+def _questions(store: EditStore, base: TrainedRun | None, most: int) -> list[Question]:
     """What is asked: of a training run, or about the edits in force. Raises StoreError for none."""
     edits = in_force(store)
     if base:
@@ -101,20 +102,19 @@ def _questions(store: EditStore, base: TrainedRun | None, most: int) -> list[Tun
     return tuning.questions_of(edits, most)
 
 
-def _questions_of_run(base: TrainedRun, most: int) -> list[TuningQuestion]:
+def _questions_of_run(base: TrainedRun, most: int) -> list[Question]:
     """The probes of the run's training edits."""
     settings = replace(base.run, encoder="hashing")
     cases = setups.open_setup(settings, split=base.split).split.train
     edits = as_stored([case.edit for case in cases])
-    by_kind: dict[Kind, list[TuningQuestion]] = {kind: [] for kind in Kind}
+    by_aspect: dict[Aspect, list[Question]] = {aspect: [] for aspect in _KINDS}
     for edit, case in zip(edits, cases, strict=True):
         for probe in case.probes:
-            kind = _KINDS[probe.aspect]
-            question = TuningQuestion(kind, edit, probe.query)
-            by_kind[kind].append(question)
-    questions: list[TuningQuestion] = []
-    for questions_of_kind in by_kind.values():
-        questions += questions_of_kind[:most]
+            question = Question(edit, _KINDS[probe.aspect], probe.query)
+            by_aspect[probe.aspect].append(question)
+    questions: list[Question] = []
+    for questions_of_aspect in by_aspect.values():
+        questions += questions_of_aspect[:most]
     return questions
 
 

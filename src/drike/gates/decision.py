@@ -131,11 +131,19 @@ class Decision:
         Of these, only those with a yes match, and no edit of a chain without the one that leads to
         it.
         """
-        answer_of = {c.edit.id: answer for c, answer in zip(self.uncertain, answers, strict=True)}
-        candidates = [replace(c, answer=answer_of.get(c.edit.id)) for c in self.candidates]
+        uncertain_ids = [candidate.edit.id for candidate in self.uncertain]
+        answer_of = dict(zip(uncertain_ids, answers, strict=True))
+        candidates = [
+            replace(candidate, answer=answer_of.get(candidate.edit.id))
+            for candidate in self.candidates
+        ]
 
-        matching_ids = {edit.id for edit in self.matched} - answer_of.keys()
-        matching_ids |= {c.edit.id for c in candidates if c.answer is YesOrNo.YES}
+        matching_ids = {edit.id for edit in self.matched}
+        for edit_id, answer in answer_of.items():
+            if answer is YesOrNo.YES:
+                matching_ids.add(edit_id)
+            else:
+                matching_ids.discard(edit_id)
         for candidate in candidates:
             if candidate.follows is not None and candidate.follows not in matching_ids:
                 matching_ids.discard(candidate.edit.id)

@@ -28,17 +28,20 @@ def name_report(edit: EditVersion, stored: Iterable[EditVersion]) -> NameReport:
     """How a text may name an edit, among those that are stored."""
     short = _short_forms_of(edit)
     forms = (*edit.record.names, *short)
-    similar = _with_words_in_names(stored, {word for form in forms for word in _last_word(form)})
+    similar = _names_with_words(stored, _last_words(forms))
     index = NameIndex().replace(gone={}, new={**similar, edit.id: edit.record.names})
+    of_subject = {id for id, names in similar.items() if names[:1] == edit.record.names[:1]}
 
-    ambiguous = {}
+    ambiguous: dict[str, tuple[int, ...]] = {}
     for form in forms:
-        mentions = find_names(Words.of(form), index)
-        if any(mention.ambiguous and edit.id in mention.edits for mention in mentions):
-            other_ids = {id for mention in mentions for id in mention.edits} - {edit.id}
-            ambiguous[form] = tuple(
-                id for id in sorted(other_ids) if similar[id][:1] != edit.record.names[:1]
-            )
+        mentioned: set[int] = set()
+        is_ambiguous = False
+        for mention in find_names(Words.of(form), index):
+            mentioned.update(mention.edits)
+            if mention.ambiguous and edit.id in mention.edits:
+                is_ambiguous = True
+        if is_ambiguous:
+            ambiguous[form] = tuple(sorted(mentioned - of_subject - {edit.id}))
     return NameReport(short, ambiguous)
 
 
@@ -50,19 +53,27 @@ def _short_forms_of(edit: EditVersion) -> tuple[str, ...]:
     return tuple(short)
 
 
-def _last_word(name: str) -> list[str]:
-    return Words.of(name).folded()[-1:]
+def _last_words(names: Iterable[str]) -> set[str]:
+    """The last word of each name that has words."""
+    last_words: set[str] = set()
+    for name in names:
+        last_words.update(Words.of(name).folded()[-1:])
+    return last_words
 
 
-def _with_words_in_names(
+def _names_with_words(
     edits: Iterable[EditVersion], words: Collection[str]
 ) -> dict[int, tuple[str, ...]]:
-    """The names of the edits that have one of some words in a name, by id: others share no name."""
-    return {
-        edit.id: edit.record.names
-        for edit in edits
-        if any(word in name.casefold() for name in edit.record.names for word in words)
-    }
+    """The names of the edits that have one of some words in a name, by id.
+
+    An edit whose names have none of the last words of other names shares none of these.
+    """
+    names_by_edit = {}
+    for edit in edits:
+        folded_names = [name.casefold() for name in edit.record.names]
+        if any(word in name for name in folded_names for word in words):
+            names_by_edit[edit.id] = edit.record.names
+    return names_by_edit
 
 
 def ambiguous_names(edits: Iterable[EditVersion]) -> list[str]:

@@ -65,27 +65,34 @@ def question_parts(words: Words, mentions: Sequence[Mention]) -> tuple[Part, ...
     if not mentions:
         return ()
     text_parts = parts_of(words.text)
-    places = {m: (int(words.begins[m.begin]), int(words.ends[m.end - 1])) for m in mentions}
-    mentions = [m for m in mentions if not in_material(places[m], text_parts.material)]
-
-    mentions_by_part = [
-        [m for m in mentions if start <= places[m][0] < stop]
-        for start, stop in text_parts.questions
+    mentions = [
+        mention
+        for mention in mentions
+        if not in_material(_characters_of(words, mention), text_parts.material)
     ]
+    mentions_by_part = []
+    for start, stop in text_parts.questions:
+        inside = [m for m in mentions if start <= _characters_of(words, m)[0] < stop]
+        mentions_by_part.append(inside)
     outside = _most_frequent(set(mentions).difference(*mentions_by_part))
-    first_mentioned = next((named for named in mentions_by_part if named), [])
+    first_mentioned = next((inside for inside in mentions_by_part if inside), [])
 
     parts: list[Part] = []
     about_before: Collection[Mention] = []
-    for place, named in zip(text_parts.questions, mentions_by_part, strict=True):
-        is_clear = any(m.cased for m in named)  # "it" may be a pronoun, whatever is stored
-        about: list[Mention] = list(named)
+    for place, inside in zip(text_parts.questions, mentions_by_part, strict=True):
+        is_clear = any(mention.cased for mention in inside)  # "it" may be a pronoun
+        about: list[Mention] = list(inside)
         if not is_clear and leans_back(words.text[slice(*place)]):
             about += about_before or outside or first_mentioned
         if is_clear or not about_before:
             about_before = about
-        parts.append(Part(place, frozenset((m.begin, m.end) for m in about)))
+        names = frozenset((mention.begin, mention.end) for mention in about)
+        parts.append(Part(place, names))
     return tuple(parts)
+
+
+def _characters_of(words: Words, mention: Mention) -> Characters:
+    return int(words.begins[mention.begin]), int(words.ends[mention.end - 1])
 
 
 def _most_frequent(mentions: set[Mention]) -> set[Mention]:

@@ -78,11 +78,13 @@ class FingerprintSet:
         # From the first one with the same prefix on until none is smaller: two steps or so.
         places = self._first_places.take(wanted).astype(np.int64, copy=False)
         last = len(self.sorted) - 1
-        behind = np.flatnonzero((places < last) & (self.sorted.take(places) < wanted))
-        while len(behind):
-            places[behind] += 1
-            is_smaller = self.sorted[places[behind]] < wanted[behind]
-            behind = behind[(places[behind] < last) & is_smaller]
+        is_smaller = self.sorted.take(places) < wanted
+        smaller = np.flatnonzero(is_smaller & (places < last))
+        while len(smaller):
+            places[smaller] += 1
+            next_places = places[smaller]
+            is_smaller = self.sorted[next_places] < wanted[smaller]
+            smaller = smaller[is_smaller & (next_places < last)]
 
         is_here = self.sorted.take(places) == wanted
         return wanted_places[is_here], places[is_here]

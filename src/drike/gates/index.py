@@ -261,10 +261,13 @@ class EditIndex:
         ids_by_word = [
             np.array(self.lookup.by_telling_word.get(word, ()), np.int64) for word in weights
         ]
-        weight_of_each = np.repeat([*weights.values()], [len(ids) for ids in ids_by_word])
+        edits_by_word = [len(edit_ids) for edit_ids in ids_by_word]
+        weight_of_each = np.repeat(list(weights.values()), edits_by_word)
+
         edit_ids, places = np.unique(np.concatenate(ids_by_word), return_inverse=True)
-        shared = np.bincount(places, weight_of_each)
-        return set(edit_ids[shared >= _LEAST_SHARED * sum(weights.values())].tolist())
+        shared_weights = np.bincount(places, weight_of_each)
+        enough = _LEAST_SHARED * sum(weights.values())
+        return set(edit_ids[shared_weights >= enough].tolist())
 
     def _replace(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -42,6 +42,12 @@ class _GuessedName:
     end: int
     name: int
 
+    @property
+    def is_genitive(self) -> bool:
+        """Whether the guess leaves out an s at the end of the name."""
+        is_last_word = self.guess.place == self.end - 1
+        return is_last_word and self.guess.typed == f"{self.guess.right}s"
+
 
 def misspelt_names(words: Words, is_free: Flags, index: NameIndex) -> list[Mention]:
     """The names that hold a free word in its right spelling.
@@ -59,18 +65,23 @@ def misspelt_names(words: Words, is_free: Flags, index: NameIndex) -> list[Menti
     right_words = {guess.place: guess.right for guess in guesses}
     mentions: dict[tuple[int, int, tuple[int, ...]], Mention] = {}
     for found in guessed_names:
-        guess = found.guess
-        is_genitive = guess.typed == f"{guess.right}s" and guess.place == found.end - 1
-        if not is_genitive and _is_another_word(words, found):
+        if not found.is_genitive and _is_another_word(words, found):
             continue
-
-        corrected = {**right_words, guess.place: guess.right}
-        typed = enumerate(words.folded(found.begin, found.end), found.begin)
-        name = " ".join(corrected.get(place, word) for place, word in typed)
-        kind = NameMatch.SHORT if is_genitive else NameMatch.TYPO
+        kind = NameMatch.SHORT if found.is_genitive else NameMatch.TYPO
+        text = _corrected_text(words, found, right_words)
         for mention in index.mentions(words, found.name, found.begin, found.end, _WHOLE_NAMES):
-            mentions[found.begin, found.end, mention.edits] = replace(mention, name=name, kind=kind)
+            key = (found.begin, found.end, mention.edits)
+            mentions[key] = replace(mention, name=text, kind=kind)
     return list(mentions.values())
+
+
+def _corrected_text(words: Words, found: _GuessedName, right_words: Mapping[int, str]) -> str:
+    """The words of a name as they are if its guess is right, and also those for other words."""
+    corrected = {**right_words, found.guess.place: found.guess.right}
+    typed_words = words.folded(found.begin, found.end)
+    return " ".join(
+        corrected.get(place, typed) for place, typed in enumerate(typed_words, found.begin)
+    )
 
 
 def _guesses(words: Words, is_free: Flags, index: NameIndex) -> list[_Guess]:

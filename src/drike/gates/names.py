@@ -32,13 +32,15 @@ def find_names(words: Words, index: NameIndex) -> list[Mention]:
     may_be_known = index.known.may_have(words.keys, WORD)
     spelled = spelled_names(words, may_be_known, index)
     spans = spelled.spans.outermost(len(words))
-    names = index.known.sorted[spans.names] ^ np.uint64(WHOLE)
 
+    begins = spans.begins.tolist()
+    ends = spans.ends.tolist()
+    keys = index.known.sorted[spans.names]
+    names = (keys ^ np.uint64(WHOLE)).tolist()
     mentions: list[Mention] = []
-    for begin, end, name in zip(
-        spans.begins.tolist(), spans.ends.tolist(), names.tolist(), strict=True
-    ):
+    for begin, end, name in zip(begins, ends, names, strict=True):
         mentions += index.mentions(words, name, begin, end)
+
     mentions += _names_in_other_forms(words, may_be_known, spelled.is_free, index)
     return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 

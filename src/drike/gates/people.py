@@ -58,10 +58,11 @@ def _pairs(words: Words, may_be_known: Flags, is_free: Flags, index: NameIndex) 
     found = []
     is_free_from = may_be_known & is_free  # known words, with free ones behind them
     for size in range(2, 3 + _MIDDLE_NAMES):
-        is_free_from = is_free_from[:-1] & is_free[size - 1 :]
-        begins = np.flatnonzero(is_free_from & may_be_known[size - 1 :])
-        first_keys = words.keys.take(begins)
-        last_keys = words.keys[size - 1 :].take(begins)
+        last = size - 1  # words behind the first
+        is_free_from = is_free_from[:-1] & is_free[last:]
+        begins = np.flatnonzero(is_free_from & may_be_known[last:])
+        first_keys = words.keys[begins]
+        last_keys = words.keys[begins + last]
         places, names = index.known.find(pair(first_keys, last_keys))
         found.append(NameSpans(begins[places], begins[places] + size, names))
     return NameSpans.concatenated(found)

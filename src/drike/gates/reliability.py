@@ -26,6 +26,14 @@ class Bin:
     count: int
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """The probability that a question concerns an edit, and whether it does."""
+
+    probability: float
+    concerns: bool
+
+
 def curve(gate: Gate, index: EditIndex) -> tuple[Bin, ...]:
     """The reliability diagram over paraphrases and negative exemplars.
 
@@ -34,24 +42,27 @@ def curve(gate: Gate, index: EditIndex) -> tuple[Bin, ...]:
     empty ones are left out. No language model is asked.
     """
     edits = sorted(index.edits.values(), key=lambda edit: edit.id)
-    outcomes_by_bin: dict[int, list[tuple[float, bool]]] = defaultdict(list)
+    outcomes_by_bin: dict[int, list[_Outcome]] = defaultdict(list)
     for fold in range(_FOLDS):
-        probes = [probe for edit in edits for probe in _probes_in_fold(edit, fold)]
+        probes: list[GateProbe] = []
+        for edit in edits:
+            probes += _probes_in_fold(edit, fold)
         if not probes:
             continue
-        without = EditIndex.of((_without_fold(edit, fold) for edit in edits), index.encoder, index)
+        edits_without = [_without_fold(edit, fold) for edit in edits]
+        without = EditIndex.of(edits_without, index.encoder, index)
         for probe in probes[: _MAX_TEXTS // _FOLDS]:
             decision = gate.decide(probe.query, without)
             probability = probability_of(probe.edit, decision.candidates)
             number = min(int(probability * _BINS), _BINS - 1)
-            outcomes_by_bin[number].append((probability, probe.concerns))
+            outcomes_by_bin[number].append(_Outcome(probability, probe.concerns))
     return tuple(_bin(outcomes_by_bin[number]) for number in sorted(outcomes_by_bin))
 
 
-def _bin(outcomes: Sequence[tuple[float, bool]]) -> Bin:
+def _bin(outcomes: Sequence[_Outcome]) -> Bin:
     count = len(outcomes)
-    mean = sum(probability for probability, _ in outcomes) / count
-    share = sum(concerns for _, concerns in outcomes) / count
+    mean = sum(outcome.probability for outcome in outcomes) / count
+    share = sum(outcome.concerns for outcome in outcomes) / count
     return Bin(mean, share, count)
 
 

@@ -71,23 +71,23 @@ def _one_by_one(words: Words, may_be_known: Flags, index: NameIndex) -> NameSpan
     keys = words.keys.tolist()
     starts = np.flatnonzero(may_be_known).tolist()
     spans = outer_names(lambda begin: index.longest(words, keys, begin), starts)
+    begins = [begin for begin, _, _ in spans]
+    ends = [end for _, end, _ in spans]
     wholes = np.array([name ^ WHOLE for _, _, name in spans], np.uint64)
-    return NameSpans(
-        np.array([begin for begin, _, _ in spans], np.int64),
-        np.array([end for _, end, _ in spans], np.int64),
-        np.searchsorted(index.known.sorted, wholes),
-    )
+    places = np.searchsorted(index.known.sorted, wholes)
+    return NameSpans(np.array(begins, np.int64), np.array(ends, np.int64), places)
 
 
 def _block_by_block(words: Words, may_be_known: Flags, index: NameIndex) -> list[NameSpans]:
     all_spans = []
     reached = np.int64(0)  # the end of the names before
     for at in range(0, len(may_be_known), _BLOCK):
-        starts = at + np.flatnonzero(may_be_known[at : at + _BLOCK])
-        spans = _longest_from_each(words, starts, index)
-        reached_so_far = np.maximum.accumulate(np.append(reached, spans.ends))
-        all_spans.append(spans[spans.ends > reached_so_far[:-1]])
-        reached = reached_so_far[-1]
+        block = may_be_known[at : at + _BLOCK]
+        spans = _longest_from_each(words, at + np.flatnonzero(block), index)
+        reached_ends = np.maximum.accumulate(np.append(reached, spans.ends))
+        reached_before = reached_ends[:-1]
+        all_spans.append(spans[spans.ends > reached_before])
+        reached = reached_ends[-1]
     return all_spans
 
 

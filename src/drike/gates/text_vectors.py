@@ -75,20 +75,27 @@ class TextVectors:
         Texts that tie with the last of them are returned, too.
         """
         changes = self.vectors.changes
-        near_rows: Iterable[int] = range(len(self.rows))
-        enough = count + len(changes)  # as the texts of so many rows may be gone
-        if len(self.rows) > enough:
-            cosines_by_row = self.matrix @ vector
-            least = np.partition(cosines_by_row, -enough)[-enough] - _ROUNDING
-            near_rows = np.flatnonzero(cosines_by_row >= least)
-
-        unchanged = [self.rows[row] for row in near_rows if self.rows[row] not in changes]
+        # As many more as there are changes, as the texts of so many rows may be gone.
+        near_texts = self._texts_of_near_rows(vector, count + len(changes))
+        unchanged = [text for text in near_texts if text not in changes]
         added = [text for text, added_vector in changes.items() if added_vector is not None]
         cosines = self._cosines([*unchanged, *added], vector)
 
         ranked = sorted(cosines, key=lambda text: (-cosines[text], text))
-        last = cosines[ranked[:count][-1]] if ranked else 0.0
-        return {text: cosines[text] for text in ranked if cosines[text] >= last}
+        if not ranked:
+            return {}
+        last_ranked = ranked[:count][-1]
+        least = cosines[last_ranked]
+        return {text: cosines[text] for text in ranked if cosines[text] >= least}
+
+    def _texts_of_near_rows(self, vector: FloatArray, count: int) -> Sequence[str]:
+        """The texts of the `count` rows with the largest cosines, and those that may tie."""
+        if len(self.rows) <= count:
+            return self.rows
+        cosines_by_row = self.matrix @ vector
+        least = np.partition(cosines_by_row, -count)[-count]
+        near_rows: list[int] = np.flatnonzero(cosines_by_row >= least - _ROUNDING).tolist()
+        return [self.rows[row] for row in near_rows]
 
     def _cosines(self, texts: Sequence[str], vector: FloatArray) -> dict[str, float]:
         """Rounded to six decimals, so that they do not depend on which other texts there are."""

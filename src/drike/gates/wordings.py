@@ -231,17 +231,19 @@ class _AnswerShares:
     def __init__(self, wordings: list[Worded]) -> None:
         self._wordings = len(wordings)
         self._number: dict[str, int] = {}  # of an answer
-        numbers = []
-        for worded in wordings:
+        numbers: list[int] = []
+        places: list[int] = []
+        shares: list[float] = []
+        for place, worded in enumerate(wordings):
             for answer in worded.answers:
                 numbers.append(self._number.setdefault(answer, len(self._number)))
+            places += [place] * len(worded.answers)
+            shares += worded.shares.tolist()
 
         order = np.argsort(numbers, kind="stable")
         self._starts = np.searchsorted(np.sort(numbers), np.arange(len(self._number) + 1))
-        counts = np.array([len(worded.answers) for worded in wordings], int)
-        self._places = np.repeat(np.arange(len(wordings)), counts)[order]
-        shares = [np.zeros(0), *(worded.shares for worded in wordings)]
-        self._shares = np.concatenate(shares)[order]
+        self._places = np.array(places, int)[order]
+        self._shares = np.array(shares, float)[order]
 
     def shared_w(self, worded: Worded) -> Array:
         """Which share of its answers each common wording has in common with a wording."""
@@ -251,12 +253,14 @@ class _AnswerShares:
         shares = worded.shares[is_common]
 
         # All places of all its answers, one answer after the other.
-        first = self._starts[numbers]
-        lengths = self._starts[numbers + 1] - first
-        ends = np.cumsum(lengths)
-        at = np.arange(lengths.sum()) + np.repeat(first - ends + lengths, lengths)
+        starts = self._starts[numbers]
+        stops = self._starts[numbers + 1]
+        lengths = stops - starts
+        lengths_before = np.cumsum(lengths) - lengths
+        at = np.arange(lengths.sum()) + np.repeat(starts - lengths_before, lengths)
 
-        shares_of_both = np.minimum(self._shares[at], np.repeat(shares, lengths))
+        shares_of_own = np.repeat(shares, lengths)
+        shares_of_both = np.minimum(self._shares[at], shares_of_own)
         shared_w = np.bincount(self._places[at], shares_of_both, self._wordings)
         return shared_w.astype(np.float64, copy=False)
 

@@ -34,11 +34,17 @@ class QuestionKind(StrEnum):
     NEGATIVE = "negative"  # a negative exemplar
     SIBLING = "sibling"  # the query of another edit of the subject
     NEAR = "near"  # the query of another edit with a similar one
+    COMMON = "common"  # a question that no edit concerns; asked to choose a placement
 
     @property
     def concerns(self) -> bool:
         """Whether the edit is to change the answer; else it is to leave it alone."""
-        return self not in (QuestionKind.NEGATIVE, QuestionKind.SIBLING, QuestionKind.NEAR)
+        return self not in (
+            QuestionKind.NEGATIVE,
+            QuestionKind.SIBLING,
+            QuestionKind.NEAR,
+            QuestionKind.COMMON,
+        )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""Webhooks about edits that need a person: proposed, approved, slipping in live traffic, or due for review.
+"""Webhooks about edits that need a person: proposed, approved, slipping in traffic, due for review.
 
-Each is POSTed as JSON, at least once, in order (docs/how-to/watch-live-traffic.md). What was sent stands in the store,
-so that moves made while no gateway runs are told later, and of several gateways one sends.
+Each is POSTed as JSON, at least once, in order (docs/how-to/watch-live-traffic.md). What was sent
+stands in the store, so that moves made while no gateway runs are told later, and of several
+gateways one sends.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import secrets
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,30 +32,30 @@ from drike.support.records import parse, read
 
 SECRET = "DRIKE_NOTIFY_SECRET"  # noqa: S105 - the variable with the key of signatures
 _LOG = logging.getLogger(__name__)
-_SENT, _SENDER = (
-    "notified",
-    "notifier",
-)  # settings of a store: what was sent, and who sends until when
-_INTERVAL, _LEASE, _TIMEOUT = 1.0, 30.0, 10.0  # seconds
-_LONGEST_PAUSE, _LOOKS_AT_TRAFFIC = (
-    60.0,
-    300.0,
-)  # seconds: after failures, and between looks at counts and reviews
+# Settings of a store: what was sent, and who sends until when.
+_SENT = "notified"
+_SENDER = "notifier"
+# Seconds.
+_INTERVAL = 1.0
+_LONGEST_PAUSE = 60.0  # after failures
+_LOOK_EVERY = 300.0  # at counts and reviews
+_LEASE = 30.0  # for which one gateway sends
+_TIMEOUT = 10.0
 _DAYS = 7  # of traffic
+_FIELDS = ("subject", "query", "target_new", "status", "author", "reason", "owner")
 _MOVES = {Move.PROPOSE: "proposed", Move.APPROVE: "approved"}
 
-Send = Callable[
-    [bytes, Mapping[str, str]], None
-]  # a body and headers; raises OSError unless they were taken
+# Sends a body with headers; raises OSError unless they were taken.
+Send = Callable[[bytes, Mapping[str, str]], None]
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What was sent: changes up to `change`; by edit, the review that was due and the version that slipped."""
+    """What was sent."""
 
-    change: int = 0
-    due: Mapping[str, str] = field(default_factory=dict)
-    slipping: Mapping[str, int] = field(default_factory=dict)
+    change: int = 0  # the number of the last change
+    due: Mapping[str, str] = field(default_factory=dict)  # by edit, the review that was due
+    slipping: Mapping[str, int] = field(default_factory=dict)  # by edit, the version that slipped
 
 
 @dataclass(frozen=True)
@@ -69,44 +70,57 @@ class Event:
 
     def body(self, tenant: str) -> bytes:
         """The JSON that is sent."""
-        edit, names = (
-            self.edit,
-            ("subject", "query", "target_new", "status", "author", "reason", "owner"),
-        )
-        about = {"id": edit.id, "version": edit.version, "at": edit.created_at}
-        about |= {name: getattr(edit.record, name) for name in names}
-        return json.dumps(
-            {"event": self.name, "tenant": tenant, "edit": about, **self.more}
-        ).encode()
+        edit = self.edit
+        values: dict[str, object] = {"id": edit.id, "version": edit.version, "at": edit.created_at}
+        for name in _FIELDS:
+            values[name] = getattr(edit.record, name)
+        body = {"event": self.name, "tenant": tenant, "edit": values, **self.more}
+        return json.dumps(body).encode()
 
 
-def _of_attention(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
-    """An event for each review that has become due, and each edit whose answers fall short. Raises StoreError."""
+def _reviews(edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
+    """An event for each review that has become due."""
     for edit in due(edits, now):
         until = edit.record.review_by or ""
         if sent.due.get(str(edit.id)) != until:
             sent = replace(sent, due={**sent.due, str(edit.id): until})
             yield Event(f"due-{edit.id}-{until}", "due", edit, sent, {"review_by": until})
-    for line in health(
-        edits, TrafficCounts(store.database).since((now - timedelta(days=_DAYS - 1)).date())
-    ):
-        edit, first = line.edit, edits.unchanged[line.edit.id]
-        if line.verdict == "below" and sent.slipping.get(str(edit.id)) != first:
-            sent = replace(sent, slipping={**sent.slipping, str(edit.id): first})
-            more = {"took": asdict(line.took), "answers": line.judged}
-            yield Event(f"slipping-{edit.id}@{first}", "slipping", edit, sent, more)
+
+
+def _slips(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
+    """An event for each edit whose answers fall short. Raises StoreError."""
+    first_day = (now - timedelta(days=_DAYS - 1)).date()
+    counts = TrafficCounts(store.database).since(first_day)
+    for edit_health in health(edits, counts):
+        edit = edit_health.edit
+        version = edits.unchanged[edit.id]  # since which the edit says the same
+        is_known = sent.slipping.get(str(edit.id)) == version
+        if edit_health.verdict == "below" and not is_known:
+            sent = replace(sent, slipping={**sent.slipping, str(edit.id): version})
+            more = {"took": asdict(edit_health.took), "answers": edit_health.judged}
+            yield Event(f"slipping-{edit.id}@{version}", "slipping", edit, sent, more)
 
 
 class Notifier:
-    """Sends events from a thread. stores: those that are open, by tenant, each with what was last read of it."""
+    """Sends events from a thread.
+
+    stores: those that are open, by tenant, each with what was last read of it.
+    """
 
     def __init__(
-        self, stores: Callable[[], Mapping[str, tuple[EditStore, Snapshot]]], send: Send, secret: str,
+        self,
+        stores: Callable[[], Mapping[str, tuple[EditStore, Snapshot]]],
+        send: Send,
+        secret: str,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:  # fmt: skip
-        self._stores, self._send, self._secret, self._clock = stores, send, secret, clock
-        self._token, self._stopped = secrets.token_hex(8), threading.Event()
-        self._looked: dict[str, float] = {}
+    ) -> None:
+        self._stores = stores
+        self._send = send
+        self._secret = secret
+        self._clock = clock
+        self._token = secrets.token_hex(8)  # by which others know who sends
+        self._stopped = threading.Event()
+        self._next_look: dict[str, float] = {}  # at counts and reviews, by tenant
         self._thread = threading.Thread(target=self._run, name="drike-notify", daemon=True)
 
     def start(self) -> None:
@@ -120,8 +134,11 @@ class Notifier:
             self._thread.join(_TIMEOUT)
 
     def send_new(self) -> None:
-        """Send what is new, of each tenant in order. Raises OSError where it was not taken, StoreError, ValueError."""
-        problems = list[Exception]()
+        """Send what is new, of each tenant in order.
+
+        Raises OSError where it was not taken, StoreError, ValueError.
+        """
+        problems: list[Exception] = []
         for tenant, (store, edits) in self._stores().items():
             try:
                 if self._may_send(store):
@@ -132,61 +149,75 @@ class Notifier:
             raise problems[0]
 
     def _send_new_of(self, tenant: str, store: EditStore, edits: Snapshot) -> None:
-        known = store.settings.get(_SENT)
-        sent = read(Sent, parse(known)) if known else Sent(edits.revision)
+        text = store.settings.get(_SENT)
+        sent = read(Sent, parse(text)) if text else Sent(edits.revision)
         changes = store.changes(max(sent.change - 1, 0))
         if sent.change and not changes:  # an older copy has taken the place of the store
             sent = replace(sent, change=edits.revision)
         changes = [change for change in changes if change.number > sent.change]
-        for change in changes:
-            move = change.record.move  # an approval is told once it puts an edit in use
-            if move is Move.PROPOSE or (
-                move is Move.APPROVE and change.record.status is not Status.PROPOSED
-            ):
-                name, told = _MOVES[move], replace(sent, change=change.number)
-                sent = self._tell(
-                    tenant, store, Event(f"change-{change.number}", name, change, told)
-                )
-        if time.monotonic() >= self._looked.get(tenant, 0.0):
-            for event in _of_attention(store, edits, sent, self._clock()):
+        sent = self._tell_changes(tenant, store, changes, sent)
+        if time.monotonic() >= self._next_look.get(tenant, 0.0):
+            for event in _reviews(edits, sent, self._clock()):
                 sent = self._tell(tenant, store, event)
-            self._looked[tenant] = time.monotonic() + _LOOKS_AT_TRAFFIC
-        sent = replace(sent, change=changes[-1].number if changes else sent.change)
-        if known != (text := json.dumps(asdict(sent))):
-            store.settings.save(_SENT, text)
+            for event in _slips(store, edits, sent, self._clock()):
+                sent = self._tell(tenant, store, event)
+            self._next_look[tenant] = time.monotonic() + _LOOK_EVERY
+        if changes:
+            sent = replace(sent, change=changes[-1].number)
+        new_text = json.dumps(asdict(sent))
+        if new_text != text:
+            store.settings.save(_SENT, new_text)
+
+    def _tell_changes(
+        self, tenant: str, store: EditStore, changes: Sequence[EditVersion], sent: Sent
+    ) -> Sent:
+        """Tell of proposals, and of approvals that put an edit in use."""
+        for change in changes:
+            move = change.record.move
+            is_in_use = change.record.status is not Status.PROPOSED
+            if move is Move.PROPOSE or (move is Move.APPROVE and is_in_use):
+                told = replace(sent, change=change.number)
+                event = Event(f"change-{change.number}", _MOVES[move], change, told)
+                sent = self._tell(tenant, store, event)
+        return sent
 
     def _tell(self, tenant: str, store: EditStore, event: Event) -> Sent:
-        if not self._may_send(
-            store
-        ):  # a slow receiver must not end the time for which this gateway sends
+        """Send an event, and note that it is sent."""
+        # A slow receiver must not end the time for which this gateway sends.
+        if not self._may_send(store):
             raise StoreError(f"another gateway sends the events of {tenant} now")
-        body, at = event.body(tenant), stamp(self._clock())
-        signature = hmac.new(
-            self._secret.encode(), at.encode() + b"." + body, hashlib.sha256
-        ).hexdigest()
+        body = event.body(tenant)
+        time_sent = stamp(self._clock())
         headers = {
             "x-drike-event": f"{tenant}-{event.id}",
-            "x-drike-timestamp": at,
+            "x-drike-timestamp": time_sent,
             "Content-Type": "application/json",
+            "x-drike-signature": f"sha256={self._signature(time_sent, body)}",
         }
-        self._send(body, {**headers, "x-drike-signature": f"sha256={signature}"})
+        self._send(body, headers)
         store.settings.save(_SENT, json.dumps(asdict(event.sent)))
         return event.sent
+
+    def _signature(self, time_sent: str, body: bytes) -> str:
+        signed = time_sent.encode() + b"." + body
+        return hmac.new(self._secret.encode(), signed, hashlib.sha256).hexdigest()
 
     def _may_send(self, store: EditStore) -> bool:
         """Whether this gateway sends the events of a store, for the next seconds."""
         now = time.time()
-        holder, _, until = (store.settings.get(_SENDER) or "").partition(" ")
-        expired = (
-            not now <= float(until or 0) <= now + 2 * _LEASE
-        )  # later: a clock that was ahead has written it
-        if holder != self._token and not expired:
+        lease = store.settings.get(_SENDER)
+        holder, _, end = (lease or "").partition(" ")
+        ends_at = float(end or 0)
+        # An end that is further off was written by a clock that was ahead.
+        is_valid = now <= ends_at <= now + 2 * _LEASE
+        if is_valid and holder != self._token:
             return False
-        if expired or float(until) < now + _LEASE / 2:
-            with store.transaction():
-                if store.settings.get(_SENDER) not in (None, f"{holder} {until}"):
-                    return False  # another one was quicker
-                store.settings.save(_SENDER, f"{self._token} {now + _LEASE}")
+        if is_valid and ends_at >= now + _LEASE / 2:
+            return True
+        with store.transaction():
+            if store.settings.get(_SENDER) not in (None, f"{holder} {end}"):
+                return False  # another one was quicker
+            store.settings.save(_SENDER, f"{self._token} {now + _LEASE}")
         return True
 
     def _run(self) -> None:
@@ -195,9 +226,7 @@ class Notifier:
             try:
                 self.send_new()
                 pause = _INTERVAL
-            except (
-                Exception
-            ) as problem:  # of any kind: a receiver may answer anything, and is asked again
+            except Exception as problem:  # a receiver may answer anything, and is asked again
                 if pause == _INTERVAL:
                     _LOG.warning(
                         "events about edits cannot be sent, and are tried again: %s", problem
@@ -206,7 +235,10 @@ class Notifier:
 
 
 def webhook(address: str) -> tuple[Send, str]:
-    """What sends to an address, and the key of its signatures, from $DRIKE_NOTIFY_SECRET. Raises UsageError."""
+    """What sends to an address, and the key of its signatures, from $DRIKE_NOTIFY_SECRET.
+
+    Raises UsageError.
+    """
     try:
         url = urlsplit(address)
         if not is_http(url) or url.username or url.port == 0:
@@ -219,14 +251,17 @@ def webhook(address: str) -> tuple[Send, str]:
         raise UsageError(
             f"http://{url.hostname} is not encrypted: let --notify be an https address"
         )
-    if (secret := key_in(SECRET)) is None:
+    secret = key_in(SECRET)
+    if secret is None:
         raise UsageError(
             f"events are signed: set ${SECRET} to a secret that their receiver knows, too"
         )
     opener = urllib.request.build_opener(_NoRedirects)
 
     def send(body: bytes, headers: Mapping[str, str]) -> None:
-        request = urllib.request.Request(address, body, dict(headers), method="POST")  # noqa: S310 - checked above
+        request = urllib.request.Request(  # noqa: S310 - checked above
+            address, body, dict(headers), method="POST"
+        )
         opener.open(request, timeout=_TIMEOUT).close()
 
     return send, secret

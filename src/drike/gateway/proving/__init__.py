@@ -1,1 +1,1 @@
-"""Proof that edits take on a model: the questions asked of it, and the choice of where facts are placed."""
+"""Proof that edits take on a model: what it is asked, and the choice of where facts are placed."""

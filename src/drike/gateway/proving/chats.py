@@ -1,4 +1,7 @@
-"""Ask an upstream for chats as a client: within limits on calls and money, and again where it fails for a while."""
+"""Ask an upstream for chats as a client.
+
+Requests stay within limits on calls and money, and are sent again where it fails for a while.
+"""
 
 import asyncio
 import json
@@ -21,7 +24,8 @@ from drike.models.served.quirks import token_limit_of
 from drike.support.records import parse, read
 
 TOKENS = 256  # of an answer, where the request does not say
-_ATTEMPTS, _FIRST_PAUSE, _LONGEST_PAUSE = 4, 0.5, 30.0  # of a request, and seconds between two
+_ATTEMPTS = 4  # of a request
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two attempts
 _KEPT_SECONDS = 86_400.0  # after which an interrupted run asks again
 _HEADERS: RawHeaders = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
 
@@ -36,42 +40,46 @@ class GatewayUpstream(HttpUpstream):
 
 
 class MeteredUpstream(Upstream):
-    """An upstream within a meter's limits; its answers come whole. `exchange` raises SpendingLimitError, too."""
+    """An upstream within a meter's limits, whose answers come whole.
+
+    `exchange` raises SpendingLimitError, too.
+    """
 
     def __init__(self, inner: Upstream, meter: Meter) -> None:
-        self.name, self.meter, self._inner = inner.name, meter, inner
-        self.open, self.close = inner.open, inner.close  # type: ignore[method-assign]
+        self.name = inner.name
+        self.meter = meter
+        self.open = inner.open  # type: ignore[method-assign]
+        self.close = inner.close  # type: ignore[method-assign]
+        self._inner = inner
 
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """The answer to a call; its tokens are counted if it is a request for one."""
-        text, most = (
-            call.body.decode("utf-8", "replace"),
-            token_limit_of(json.loads(call.body or b"{}"), TOKENS),
-        )
+        text = call.body.decode("utf-8", "replace")
+        most = token_limit_of(json.loads(call.body or b"{}"), TOKENS)
         with self.meter.reserved(text, most):
             self.meter.sent()
             async with self._inner.exchange(call) as reply:
                 raw = await whole(reply)
-            if call.body and reply.status == 200 and isinstance(values := _json(raw), dict):
+            values = _json(raw)
+            if call.body and reply.status == 200 and isinstance(values, dict):
                 self.meter.answered(text, token_counts(values, self.name), most)
         yield replace(reply, chunks=in_one(raw))
 
 
 class DryUpstream(Upstream):
-    """Sends nothing: says how many tokens a chat has by `count`, and gives an answer of full length."""
+    """Sends nothing: counts the tokens of a chat by `count`, and gives an answer of full length."""
 
     def __init__(self, name: str, count: Callable[[str], int]) -> None:
-        self.name, self._count = name, count
+        self.name = name
+        self._count = count
 
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """An answer; the one to a question yes or no is yes, after which most is sent."""
         request = json.loads(call.body or b"{}")
-        read, most = (
-            sum(self._count(m["content"]) for m in request.get("messages", [])),
-            token_limit_of(request, TOKENS),
-        )
+        read = sum(self._count(message["content"]) for message in request.get("messages", []))
+        most = token_limit_of(request, TOKENS)
         usage = {"prompt_tokens": read, "completion_tokens": most}
         choice = {"message": {"content": longest_answer(most, "Yes ")}}
         reply = {"choices": [choice], "usage": usage, "data": [{"id": "model"}]}
@@ -80,22 +88,23 @@ class DryUpstream(Upstream):
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """What a model said, after how many seconds, and at what time. decided: the headers of drike's gateway."""
+    """What a model said."""
 
     text: str
-    seconds: float
-    at: float
+    seconds: float  # until it was there
+    at: float  # the time of day, in seconds
     prompt_tokens: int | None
-    decided: Mapping[str, str]
+    decided: Mapping[str, str]  # the headers of drike's gateway
 
 
 @dataclass
 class Client:
     """Asks for chats, each once. model: the name that requests give.
 
-    settings: further fields of requests; where an upstream refuses some (status 400), it gets the next. headers: such
-    as a key. deadline: seconds for an answer, with all attempts. cache, kept_for: where answers are kept, and for
-    which run, so that it may be interrupted. reused: how many of these there were.
+    settings: further fields of requests; where an upstream refuses some (status 400), it gets the
+    next. headers: such as a key. deadline: seconds for an answer, with all attempts. cache,
+    kept_for: where answers are kept, and for which run, so that it may be interrupted. reused: how
+    many of these there were.
     """
 
     upstream: Upstream
@@ -112,20 +121,19 @@ class Client:
     async def ask(
         self, messages: Sequence[Mapping[str, str]], sample: int = 0, edit: EditCall | None = None
     ) -> tuple[ChatAnswer, EditedRequest | None]:
-        """The answer to a chat, asked once for each sample, and its request as `edit` changed it. Raises ModelError."""
+        """The answer to a chat, asked once for each sample, and its request as `edit` changed it.
+
+        Raises ModelError.
+        """
         while True:
             setting = self._setting
-            body = json.dumps(
-                {"model": self.model, "messages": messages, **self.settings[setting]}
-            ).encode()
-            call = UpstreamCall("POST", CHAT, [*_HEADERS, *self.headers], body)
+            request = {"model": self.model, "messages": messages, **self.settings[setting]}
+            call = self._call("POST", CHAT, json.dumps(request).encode())
             try:
                 edited = await edit(call) if edit else None
-                call = edited.in_place_of(call) if edited else call
-                key = key_of(self.kept_for, self.upstream.name, call.body.decode(), sample)
-                if key not in self._asked:
-                    self._asked[key] = asyncio.ensure_future(self._answer(key, call))
-                return await asyncio.shield(self._asked[key]), edited
+                if edited:
+                    call = edited.in_place_of(call)
+                return await self._asked_once(call, sample), edited
             except RequestError as problem:
                 raise ServerError(f"the request was not edited: {problem}") from None
             except RefusedError as problem:
@@ -134,16 +142,15 @@ class Client:
                 self._setting = max(self._setting, setting + 1)
 
     async def only_model(self) -> str:
-        """The name of the upstream's only model. Raises ServerError, RefusedError; UsageError for several."""
-        values, _ = await self._sent(
-            UpstreamCall("GET", "/models", [*_HEADERS, *self.headers], b"")
-        )
+        """The name of the upstream's only model.
+
+        Raises ServerError, RefusedError; UsageError for several.
+        """
+        values, _ = await self._sent(self._call("GET", "/models", b""))
         listed = values.get("data")
-        names = (
-            [str(entry["id"]) for entry in listed if "id" in entry]
-            if isinstance(listed, list)
-            else []
-        )
+        if not isinstance(listed, list):
+            listed = []
+        names = [str(entry["id"]) for entry in listed if "id" in entry]
         if len(names) != 1:
             such = f", such as {names[0]}" if names else ""
             raise UsageError(
@@ -151,13 +158,21 @@ class Client:
             )
         return names[0]
 
+    def _call(self, method: str, path: str, body: bytes) -> UpstreamCall:
+        return UpstreamCall(method, path, [*_HEADERS, *self.headers], body)
+
+    async def _asked_once(self, call: UpstreamCall, sample: int) -> ChatAnswer:
+        """The answer to a call, which several may wait for. One of them may end before it comes."""
+        key = key_of(self.kept_for, self.upstream.name, call.body.decode(), sample)
+        if key not in self._asked:
+            self._asked[key] = asyncio.ensure_future(self._answer(key, call))
+        return await asyncio.shield(self._asked[key])
+
     async def _answer(self, key: str, call: UpstreamCall) -> ChatAnswer:
-        if self.cache and (row := self.cache.get([key]).get(key)):
-            with suppress(ValueError):  # another version of drike wrote it
-                known = read(ChatAnswer, parse(row))
-                if time.time() - known.at < _KEPT_SECONDS:
-                    self.reused += 1
-                    return known
+        kept = self._kept(key)
+        if kept:
+            self.reused += 1
+            return kept
         values, answer = await self._sent(call)
         if not values.get("choices"):
             raise ServerError(
@@ -168,9 +183,25 @@ class Client:
             self.cache.put(key, json.dumps(asdict(answer)).encode())
         return answer
 
+    def _kept(self, key: str) -> ChatAnswer | None:
+        """The answer that an interrupted run got, unless it is old."""
+        row = self.cache.get([key]).get(key) if self.cache else None
+        if row is None:
+            return None
+        with suppress(ValueError):  # another version of drike wrote it
+            answer = read(ChatAnswer, parse(row))
+            if time.time() - answer.at < _KEPT_SECONDS:
+                return answer
+        return None
+
     async def _sent(self, call: UpstreamCall) -> tuple[dict[str, Any], ChatAnswer]:
-        """The JSON of an answer, and all of the answer but its text; asked again where that may help."""
-        name, problem, pause = self.upstream.name, "", _FIRST_PAUSE
+        """The JSON of an answer, and all of the answer but its text.
+
+        Asks again where that may help. Raises ServerError, RefusedError.
+        """
+        name = self.upstream.name
+        problem = ""
+        pause = _FIRST_PAUSE
         try:
             async with asyncio.timeout(self.deadline):
                 for attempt in range(_ATTEMPTS):
@@ -184,31 +215,42 @@ class Client:
                     except UpstreamError as failure:
                         problem = str(failure).partition(":")[0]
                         continue
-                    seconds, values = time.perf_counter() - began, _json(raw)
+                    seconds = time.perf_counter() - began
+                    values = _json(raw)
                     if reply.status == 200 and isinstance(values, dict):
-                        ours = {
-                            n.decode(): v.decode("latin-1")
-                            for n, v in reply.headers
-                            if n.startswith(b"x-drike-")
-                        }
-                        return values, ChatAnswer(
-                            "", seconds, time.time(), token_counts(values, name).prompt, ours
-                        )
-                    later = next(
-                        (value for key, value in reply.headers if key == b"retry-after"), b""
-                    )
-                    pause = min(float(later), _LONGEST_PAUSE) if later.isdigit() else pause
+                        tokens = token_counts(values, name).prompt
+                        decided = _headers_of_gateway(reply)
+                        return values, ChatAnswer("", seconds, time.time(), tokens, decided)
+                    asked_for = _pause_asked_for(reply)
+                    pause = pause if asked_for is None else asked_for
                     problem = f"{reply.status}: {error_message(values, str) or 'no answer in JSON'}"
                     if 400 <= reply.status < 500 and not may_pass(reply.status):
-                        remedy = "correct the address, the key or --model"
                         raise RefusedError(
-                            f"{name} refuses the request ({problem}): {remedy}", reply.status
+                            f"{name} refuses the request ({problem}): "
+                            "correct the address, the key or --model",
+                            reply.status,
                         )
         except TimeoutError:
             problem = problem or f"no whole answer within {self.deadline:g} s"
         raise ServerError(
             f"{name} failed ({problem}): start or correct it, and give the same command again"
         )
+
+
+def _headers_of_gateway(reply: Reply) -> dict[str, str]:
+    return {
+        name.decode(): value.decode("latin-1")
+        for name, value in reply.headers
+        if name.startswith(b"x-drike-")
+    }
+
+
+def _pause_asked_for(reply: Reply) -> float | None:
+    """The seconds of Retry-After, if the reply has it."""
+    for name, value in reply.headers:
+        if name == b"retry-after":
+            return min(float(value), _LONGEST_PAUSE) if value.isdigit() else None
+    return None
 
 
 def _json(raw: bytes) -> object:

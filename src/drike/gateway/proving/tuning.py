@@ -1,23 +1,29 @@
-"""Choose the placement of facts that a model obeys, by its answers to a store's own questions, and keep the choice."""
+"""Choose the placement of facts that a model obeys, and keep the choice.
+
+It is chosen by the model's answers to questions about a store's own edits. Several placements are
+compared in rounds, and those that are surely worse are left out, so that few questions suffice.
+"""
 
 import json
 import random
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
-from itertools import cycle, islice, pairwise, takewhile, zip_longest
+from itertools import cycle, pairwise
 
 from drike.answers.matching import first_line
 from drike.answers.statements import Stated, stated
 from drike.conversations.rendering import Facts, Placement
-from drike.edits.record import EditVersion, StoreError
+from drike.edits.edit import ASPECTS_OF_S, Aspect
+from drike.edits.record import EditRecord, EditVersion, StoreError
 from drike.gates.edit_names import common_questions
+from drike.gateway.proving.questions import Question
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.models.served import estimated_tokens
 from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT
+from drike.stores.verifications import QuestionKind
 from drike.support.records import parse, read
 from drike.support.statistics import exceeds
 
@@ -25,23 +31,37 @@ _SETTING = "placement"  # of a store
 CHAT_TOKENS = 64  # of an answer in a chat
 _FIRST = 4  # questions of each kind in the first round
 _BRIEF = 6  # words of an answer that is compared as a whole
+_STATES_NEW = (Stated.NEW, Stated.BOTH)
+# What stores and tables call the aspects that questions test.
+_NAMES = {
+    Aspect.REWRITE: "own query",
+    Aspect.PARAPHRASE: "wording",
+    Aspect.NEIGHBORHOOD: "other question",
+}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a placement achieved, and by how much it may be better than the best one, at most (`gain`)."""
+    """What a placement achieved.
+
+    gain: by how much it may be better than the best one at most, in S less the price of tokens; 0
+    if it is surely not better.
+    """
 
     placement: str
-    rates: tuple[float, ...]  # of right answers, by kind
+    rates: tuple[float, ...]  # of right answers, by aspect
     asked: int
     tokens: float  # that it adds to a question, on average
     s: float
-    gain: float = 0.0  # in S less the price of tokens; 0 if it is surely not better
+    gain: float = 0.0
 
 
 @dataclass(frozen=True)
 class ChosenPlacement:
-    """The placement chosen for a store."""
+    """The placement chosen for a store.
+
+    better: with probability `confidence`, no other placement is better by more (`Trial.gain`).
+    """
 
     placement: str
     model: str
@@ -54,9 +74,7 @@ class ChosenPlacement:
     calls: int
     grid: int  # how many calls the choice would take without stopping early
     confidence: float
-    better: (
-        float  # with probability `confidence`, no other placement is better by more (`Trial.gain`)
-    )
+    better: float
 
 
 def save_choice(store: EditStore, choice: ChosenPlacement | None) -> None:
@@ -84,52 +102,42 @@ def stored_choice(
     return choice
 
 
-class Kind(StrEnum):
-    """What a question tests."""
-
-    OWN = "own query"
-    WORDING = "wording"
-    OTHER = "other question"
-
-
-@dataclass(frozen=True)
-class TuningQuestion:
-    """A text that is asked under an edit."""
-
-    kind: Kind
-    edit: EditVersion
-    text: str
-
-
 @dataclass(frozen=True)
 class Tuning:
     """What is asked, of a model that chats or not."""
 
     model: LanguageModel
     placements: Mapping[str, Placement]
-    questions: Sequence[TuningQuestion]
+    questions: Sequence[Question]
     chat: bool
     price: float  # of a thousand tokens that a placement adds, in S
     confidence: float = 0.95  # with which all tests hold together
     tolerance: float = 0.05  # how much better another placement may be, in S
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """Those of the questions."""
-        return tuple(
-            kind for kind in Kind if any(question.kind is kind for question in self.questions)
-        )
+    def aspects(self) -> tuple[Aspect, ...]:
+        """What the questions test."""
+        tested = {question.aspect for question in self.questions}
+        return tuple(aspect for aspect in ASPECTS_OF_S if aspect in tested)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The aspects, as stores and tables call them."""
+        return tuple(_NAMES[aspect] for aspect in self.aspects)
 
     @property
     def grid(self) -> int:
         """Calls that all questions under all placements take, with those without an edit."""
-        unedited = {question.text for question in self.questions if question.kind is Kind.OTHER}
+        unedited = {question.text for question in self.questions if not question.kind.concerns}
         return len(self.placements) * len(self.questions) + len(unedited)
 
 
 @dataclass(frozen=True)
 class Round:
-    """Known after some questions. trials: of all placements, those left first, the best first. calls: so far."""
+    """What is known after some questions.
+
+    trials: of all placements, those left first, the best first. calls: so far.
+    """
 
     trials: tuple[Trial, ...]
     calls: int
@@ -145,99 +153,177 @@ class Round:
         return max(trial.gain for trial in self.trials)
 
 
-def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list[TuningQuestion]:
-    """Up to `most` questions of each kind about edits, in an order drawn by the seed: each edit's before a second one.
+def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list[Question]:
+    """Up to `most` questions of each aspect about edits, in an order drawn by the seed.
 
-    Other questions: negative exemplars, the query of an edit of another subject, best of the relation, and common ones.
+    Each edit is asked about before one is asked about a second time. Other questions are negative
+    exemplars, the query of an edit of another subject, best of the relation, and common ones.
     """
     order = random.Random(seed).sample(list(edits), len(edits))
-    common = cycle(random.Random(seed).sample(common_questions(), len(common_questions())))
-    by_kind: dict[Kind, list[list[str]]] = {kind: [] for kind in Kind}
+    shuffled = random.Random(seed).sample(common_questions(), len(common_questions()))
+    common = cycle(shuffled)
+    by_aspect: dict[Aspect, list[list[Question]]] = {aspect: [] for aspect in ASPECTS_OF_S}
     for edit in order:
         record = edit.record
-        wordings = dict.fromkeys((*record.paraphrases, *map(record.query_with, record.aliases)))
-        others = [other.record for other in order if other.record.subject not in record.names]
-        near = [other.query for other in others if other.relation == record.relation] or [
-            o.query for o in others
+        others = [
+            *_questions(edit, QuestionKind.NEGATIVE, record.negatives),
+            *_questions(edit, QuestionKind.NEAR, _queries_near(record, order)[:1]),
+            Question(edit, QuestionKind.COMMON, next(common)),
         ]
-        by_kind[Kind.OWN].append([record.query])
-        by_kind[Kind.WORDING].append([text for text in wordings if text != record.query])
-        by_kind[Kind.OTHER].append([*record.negatives, *near[:1], next(common)])
-    questions: list[TuningQuestion] = []
-    for kind, texts in by_kind.items():
-        turns = zip_longest(*texts)  # the first text of every edit, then the second ones, and so on
-        pairs = (
-            pair for turn in turns for pair in zip(order, turn, strict=True) if pair[1] is not None
+        by_aspect[Aspect.REWRITE].append([Question(edit, QuestionKind.QUERY, record.query)])
+        by_aspect[Aspect.PARAPHRASE].append(
+            _questions(edit, QuestionKind.WORDING, _wordings(record))
         )
-        questions += [TuningQuestion(kind, *pair) for pair in islice(pairs, most)]
-    return questions
+        by_aspect[Aspect.NEIGHBORHOOD].append(others)
+    chosen: list[Question] = []
+    for questions_by_edit in by_aspect.values():
+        chosen += _in_turns(questions_by_edit)[:most]
+    return chosen
+
+
+def _questions(edit: EditVersion, kind: QuestionKind, texts: Sequence[str]) -> list[Question]:
+    return [Question(edit, kind, text) for text in texts]
+
+
+def _wordings(record: EditRecord) -> list[str]:
+    """The query in other words, or under another name of the subject."""
+    under_aliases = [record.query_with(alias) for alias in record.aliases]
+    texts = dict.fromkeys((*record.paraphrases, *under_aliases))
+    return [text for text in texts if text != record.query]
+
+
+def _queries_near(record: EditRecord, edits: Sequence[EditVersion]) -> list[str]:
+    """The queries of edits of other subjects: of the same relation, if there are any."""
+    others = [edit.record for edit in edits if edit.record.subject not in record.names]
+    same_relation = [other.query for other in others if other.relation == record.relation]
+    return same_relation or [other.query for other in others]
+
+
+def _in_turns(questions_by_edit: Sequence[Sequence[Question]]) -> list[Question]:
+    """The first question of every edit, then the second ones, and so on."""
+    longest = max(map(len, questions_by_edit), default=0)
+    return [
+        questions[turn]
+        for turn in range(longest)
+        for questions in questions_by_edit
+        if turn < len(questions)
+    ]
 
 
 def tune(tuning: Tuning) -> Iterator[Round]:
-    """Rounds until no placement that is left may be better by more than the tolerance. Raises ModelError.
+    """Rounds until no placement that is left may be better by more than the tolerance.
 
-    After each, the best placement is compared with every other one, and those that are surely worse are left out. All
-    tests of all rounds hold together with the given confidence; that the weights of `gain` are estimates is left out.
+    After each, the best placement is compared with every other one, and those that are surely worse
+    are left out. All tests of all rounds hold together with the given confidence; that the weights
+    of `gain` are estimates is left out. Raises ModelError.
     """
-    by_kind = [
-        [question for question in tuning.questions if question.kind is kind]
-        for kind in tuning.kinds
+    by_aspect = [
+        [question for question in tuning.questions if question.aspect is aspect]
+        for aspect in tuning.aspects
     ]
-    longest = max(map(len, by_kind))
-    # How many questions of each kind are asked by the end of each round.
-    ends = [*takewhile(lambda end: end < longest, (_FIRST * 2**i for i in range(longest))), longest]
-    unedited: dict[str, str] = {}
-    right: dict[str, list[bool]] = {name: [] for name in tuning.placements}
-    kinds, tokens = list[Kind](), Counter[str]()
-    left, gone, calls, price = list(right), list[Trial](), 0, tuning.price / 1000
-    # Of a single test, so that all hold together for the placement that is best in truth.
-    level = 1 - (1 - tuning.confidence) / (len(ends) * max(len(left) - 1, 1))
+    ends = _ends_of_rounds(max(map(len, by_aspect)))
+    comparison = _Comparison(tuning, rounds=len(ends))
     for begin, end in pairwise((0, *ends)):
-        new = [question for of_kind in by_kind for question in of_kind[begin:end]]
-        texts = sorted(
-            {question.text for question in new if question.kind is Kind.OTHER} - unedited.keys()
-        )
-        unedited |= dict(zip(texts, _answers(tuning, texts), strict=True))
-        facts = [Facts((question.edit,), question.text) for question in new]
-        around = {
-            name: [tuning.placements[name].around(own, own.query, TENANT) for own in facts]
-            for name in left
-        }
-        prompts = {
-            name: [q.text.join(own) for q, own in zip(new, around[name], strict=True)]
-            for name in left
-        }
-        answers = iter(
-            _answers(tuning, [prompt for of_name in prompts.values() for prompt in of_name])
-        )
-        calls += len(texts) + len(left) * len(new)
-        kinds += [question.kind for question in new]
-        for name in left:
-            right[name] += [_is_right(question, next(answers), unedited) for question in new]
-            tokens[name] += _tokens(tuning.model, prompts[name]) - _tokens(
-                tuning.model, [q.text for q in new]
-            )
-        tried = [trial_of(name, kinds, right[name], tokens[name]) for name in left]
-        best, *others = sorted(
-            tried, key=lambda trial: (trial.s - price * trial.tokens, -trial.tokens), reverse=True
-        )
-        first = right[best.placement]
-        gains = (
-            gain(kinds, first, right[o.placement], level, dearer=price * (best.tokens - o.tokens))
-            for o in others
-        )
-        rivals = [replace(other, gain=most) for other, most in zip(others, gains, strict=True)]
-        trials = [best, *sorted(rivals, key=lambda trial: not trial.gain), *gone]
-        latest = Round(tuple(trials), calls)
-        left, gone = [trial.placement for trial in trials[: latest.left]], trials[latest.left :]
+        latest = comparison.after([q for questions in by_aspect for q in questions[begin:end]])
         yield latest
         if latest.better <= tuning.tolerance:
             return
 
 
-def trial_of(name: str, kinds: Sequence[Kind], right: Sequence[bool], tokens: int) -> Trial:
+def _ends_of_rounds(longest: int) -> list[int]:
+    """How many questions of each aspect are asked by the end of each round: twice as many each."""
+    ends = []
+    end = _FIRST
+    while end < longest:
+        ends.append(end)
+        end *= 2
+    return [*ends, longest]
+
+
+class _Comparison:
+    """The placements that are left, and what is known of each so far."""
+
+    def __init__(self, tuning: Tuning, *, rounds: int) -> None:
+        self._tuning = tuning
+        self._left = list(tuning.placements)
+        self._out: list[Trial] = []
+        self._aspects: list[Aspect] = []  # of all questions so far
+        self._right: dict[str, list[bool]] = defaultdict(list)  # by placement, of each question
+        self._tokens = Counter[str]()  # that each placement added to all questions
+        self._unedited: dict[str, str] = {}  # the model's answers without an edit, by question
+        self._calls = 0
+        # Of a single test, so that all hold together for the placement that is best in truth.
+        tests = rounds * max(len(self._left) - 1, 1)
+        self._level = 1 - (1 - tuning.confidence) / tests
+
+    def after(self, questions: Sequence[Question]) -> Round:
+        """What is known after these questions, too."""
+        self._ask_unedited(questions)
+        self._ask(questions)
+        trials = [*self._ranked(), *self._out]
+        latest = Round(tuple(trials), self._calls)
+        self._left = [trial.placement for trial in trials[: latest.left]]
+        self._out = trials[latest.left :]
+        return latest
+
+    def _ask_unedited(self, questions: Sequence[Question]) -> None:
+        """Ask what the edits do not concern, without an edit."""
+        texts = {question.text for question in questions if not question.kind.concerns}
+        new = sorted(texts - self._unedited.keys())
+        self._unedited |= dict(zip(new, _answers(self._tuning, new), strict=True))
+        self._calls += len(new)
+
+    def _ask(self, questions: Sequence[Question]) -> None:
+        """Ask under all placements that are left, and judge the answers."""
+        model = self._tuning.model
+        prompts_by_placement = {
+            name: [_prompt(self._tuning.placements[name], question) for question in questions]
+            for name in self._left
+        }
+        prompts = [prompt for some in prompts_by_placement.values() for prompt in some]
+        answers = iter(_answers(self._tuning, prompts))
+        self._calls += len(prompts)
+        self._aspects += [question.aspect for question in questions]
+        texts = [question.text for question in questions]
+        for name, prompts_of_placement in prompts_by_placement.items():
+            self._right[name] += [
+                _is_right(question, next(answers), self._unedited) for question in questions
+            ]
+            added = _tokens(model, prompts_of_placement) - _tokens(model, texts)
+            self._tokens[name] += added
+
+    def _ranked(self) -> list[Trial]:
+        """The placements that were left: the best, those that may be better, those surely worse."""
+        price = self._tuning.price / 1000
+        tried = [
+            trial_of(name, self._aspects, self._right[name], self._tokens[name])
+            for name in self._left
+        ]
+        best, *others = sorted(
+            tried, key=lambda trial: (trial.s - price * trial.tokens, -trial.tokens), reverse=True
+        )
+        rivals = []
+        for other in others:
+            most = gain(
+                self._aspects,
+                self._right[best.placement],
+                self._right[other.placement],
+                self._level,
+                dearer=price * (best.tokens - other.tokens),
+            )
+            rivals.append(replace(other, gain=most))
+        return [best, *sorted(rivals, key=lambda trial: not trial.gain)]
+
+
+def _prompt(placement: Placement, question: Question) -> str:
+    """A question with its edit's fact where a placement puts it."""
+    facts = Facts((question.edit,), question.text)
+    return question.text.join(placement.around(facts, facts.query, TENANT))
+
+
+def trial_of(name: str, aspects: Sequence[Aspect], right: Sequence[bool], tokens: int) -> Trial:
     """What a placement has achieved. right: of each question. tokens: that it added to all."""
-    rates = tuple(_rates(kinds, right).values())
+    rates = tuple(_rates(aspects, right).values())
     return Trial(name, rates, len(right), tokens / len(right), _harmonic_mean(rates))
 
 
@@ -246,67 +332,77 @@ def _harmonic_mean(rates: Sequence[float]) -> float:
     return 0.0 if 0 in rates else len(rates) / sum(1 / rate for rate in rates)
 
 
-def _rates(kinds: Sequence[Kind], right: Sequence[bool]) -> dict[Kind, float]:
-    asked, answered = (
-        Counter(kinds),
-        Counter(kind for kind, is_right in zip(kinds, right, strict=True) if is_right),
-    )
-    return {kind: answered[kind] / asked[kind] for kind in Kind if asked[kind]}
+def _rates(aspects: Sequence[Aspect], right: Sequence[bool]) -> dict[Aspect, float]:
+    """The share of right answers by aspect."""
+    asked = Counter(aspects)
+    answered = Counter(aspect for aspect, is_right in zip(aspects, right, strict=True) if is_right)
+    return {aspect: answered[aspect] / asked[aspect] for aspect in ASPECTS_OF_S if asked[aspect]}
 
 
 def gain(
-    kinds: Sequence[Kind],
+    aspects: Sequence[Aspect],
     best: Sequence[bool],
     other: Sequence[bool],
     level: float,
     *,
     dearer: float,
 ) -> float:
-    """By how much another placement may be better than the best one, at most; 0 if it is surely not, at a level.
+    """By how much another placement may be better than the best one, at most.
 
-    best, other: whether its answer to each question is right. dearer: how much more the best one's tokens cost, in S.
-    S is concave and grows with its rates in proportion, so it is at most its tangent. The weights, its derivatives at
-    the best one's rates, thus make each pair of answers a bet on how far that one leads in S.
+    0 if it is surely not, at a level of confidence. best, other: whether its answer to each
+    question is right. dearer: how much more the best one's tokens cost, in S.
+
+    S is concave and grows with its rates in proportion, so it is at most its tangent. The weights,
+    its derivatives at the best one's rates, thus make each pair of answers a bet on how far that
+    one leads in S.
     """
-    rates, counts = _rates(kinds, best), Counter(kinds)
+    rates = _rates(aspects, best)
+    counts = Counter(aspects)
     s = _harmonic_mean(list(rates.values()))
     if not s:
         return 1.0
     weights = {
-        kind: (s / rate) ** 2 / len(rates) * len(kinds) / counts[kind]
-        for kind, rate in rates.items()
+        aspect: (s / rate) ** 2 / len(rates) * len(aspects) / counts[aspect]
+        for aspect, rate in rates.items()
     }
     largest = max(weights.values())
-    answers = zip(kinds, best, other, strict=True)
-    leads = [0.5 + weights[kind] * (own - its) / (2 * largest) for kind, own, its in answers]
+    leads = [
+        0.5 + weights[aspect] * (best_is_right - other_is_right) / (2 * largest)
+        for aspect, best_is_right, other_is_right in zip(aspects, best, other, strict=True)
+    ]
 
-    def surely_below(hundredths: int) -> bool:
+    def is_surely_less(hundredths: int) -> bool:
         mean = 0.5 + (dearer - hundredths / 100) / (2 * largest)
         return mean <= 0 or (mean < 1 and exceeds(leads, mean, level))
 
-    return bisect_left(range(100), True, key=surely_below) / 100
+    return bisect_left(range(100), True, key=is_surely_less) / 100
 
 
 def _answers(tuning: Tuning, prompts: Sequence[str]) -> list[str]:
-    tokens, stop = (CHAT_TOKENS, None) if tuning.chat else (ANSWER_TOKENS, "\n")
-    return (
-        [completion.text for completion in tuning.model.generate(prompts, tokens, stop)]
-        if prompts
-        else []
-    )
+    if not prompts:
+        return []
+    if tuning.chat:
+        completions = tuning.model.generate(prompts, CHAT_TOKENS, None)
+    else:
+        completions = tuning.model.generate(prompts, ANSWER_TOKENS, "\n")
+    return [completion.text for completion in completions]
 
 
 def _tokens(model: LanguageModel, texts: Sequence[str]) -> int:
-    return sum(model.count_tokens(texts) if model.count_tokens else map(estimated_tokens, texts))
+    """The tokens of all texts, counted or estimated."""
+    counts = model.count_tokens(texts) if model.count_tokens else map(estimated_tokens, texts)
+    return sum(counts)
 
 
-def _is_right(question: TuningQuestion, answer: str, unedited: Mapping[str, str]) -> bool:
+def _is_right(question: Question, answer: str, unedited: Mapping[str, str]) -> bool:
     """Whether it states the new object or, of another question, what it says without the edit."""
     record = question.edit.record
-    if question.kind is not Kind.OTHER:
+    if question.kind.concerns:
         return record.states(answer, question.text) is Stated.NEW
-    before, new = unedited[question.text], (Stated.NEW, Stated.BOTH)
-    if record.states(answer) in new and record.states(before) not in new:
+    before = unedited[question.text]
+    if record.states(answer) in _STATES_NEW and record.states(before) not in _STATES_NEW:
         return False
-    brief = first_line(before)
-    return not 0 < len(brief.split()) <= _BRIEF or stated(answer, [brief.strip(" .")]) in new
+    line = first_line(before)
+    if not 0 < len(line.split()) <= _BRIEF:
+        return True  # a long answer is hardly given twice in the same words
+    return stated(answer, [line.strip(" .")]) in _STATES_NEW
