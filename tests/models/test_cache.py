@@ -54,7 +54,8 @@ class OneByOne(Streamed):
 def test_each_distinct_prompt_is_sent_once_per_run_and_every_request_is_answered(
     calls: list[list[str]],
 ) -> None:
-    inner, direct = ScriptedModel(str.upper, scores=False), ScriptedModel(str.upper, scores=False)
+    inner = ScriptedModel(str.upper, scores=False)
+    direct = ScriptedModel(str.upper, scores=False)
     store = AnswerCache(Path("/dev/null/nowhere"))  # an impossible folder, so only memory is left
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -67,7 +68,8 @@ def test_each_distinct_prompt_is_sent_once_per_run_and_every_request_is_answered
 
 def test_cached_answers_are_reused_in_the_next_run(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
-    first, second = ScriptedModel(str.upper), ScriptedModel(str.upper)
+    first = ScriptedModel(str.upper)
+    second = ScriptedModel(str.upper)
     requests = [Request("a", " A"), Request("a", " B"), Request("a", " A"), Request("a A", "")][:3]
     one = cached(first, path)
     two = cached(second, path)

@@ -1,4 +1,4 @@
-"""Every scoring strategy, with every model configuration, gives the log-probabilities of plain separate forwards."""
+"""Every scoring strategy gives the log-probabilities of plain forwards, for every kind of model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def few_by_default(names: Iterable[str]) -> list[Any]:
 
 
 def questions(seed: int) -> list[Request]:
-    """Requests of an evaluated edit: one set of demonstrations, several queries, two targets each."""
+    """Requests of an evaluated edit: one set of demonstrations, several queries, two targets."""
     prompt = episode(seed, 1)[0].prompt
     shown = prompt[: prompt.rindex("New Fact")]
     rng = random.Random(seed)
@@ -88,7 +88,7 @@ def test_scores_equal_plain_forwards(name: str) -> None:
 
 @pytest.mark.parametrize("name", few_by_default(TREES))
 def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
-    """Further requests of the same edit, in parts: each starts from the prefixes cached by those before."""
+    """Further requests of the same edit, in parts: each starts from prefixes cached before."""
     model = wrap(MAKE[name], remember=False)
     requests = episode(1) + questions(1)
     once = model.score(requests)
@@ -107,7 +107,7 @@ def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
 
 @pytest.mark.parametrize("name", few_by_default(TREES))
 def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control: on these weights a plain causal mask over the packed tree is off by more than half a nat."""
+    """Control: a plain causal mask over the packed tree is off by more than half a nat here."""
 
     def leaky(self: TokenTree, **limits: Any) -> Any:
         return np.tril(np.ones((len(self), len(self)), dtype=bool))[limits.get("first", 0) :]
@@ -192,7 +192,10 @@ def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> Non
     "make", [llama, *(pytest.param(make, marks=pytest.mark.slow) for make in (gemma3, gpt2, bloom))]
 )
 def test_greedy_flags_and_following_tokens_agree_with_generate(make: Any) -> None:
-    """Compare 60 prompts and 120 targets per model with its own `generate`; half the targets are what it writes."""
+    """Compare 60 prompts and 120 targets per model with its own `generate`.
+
+    Half the targets are what it writes.
+    """
     model = wrap(make)
     prompts = sorted({request.prompt for seed in range(10) for request in episode(seed)})
     assert len(prompts) == 60

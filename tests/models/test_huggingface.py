@@ -1,4 +1,7 @@
-"""The local backend: memory, budgets, tokens, decoding and loading. Exactness is in `test_exactness`."""
+"""The local backend: memory, budgets, tokens, decoding and loading.
+
+Exactness is in `test_exactness`.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,8 @@ def test_cached_scores_are_equal_and_need_no_forward(tokenizer: Any) -> None:
 
 def test_a_small_token_budget_splits_the_tree_without_changing_scores(tokenizer: Any) -> None:
     requests = [request for seed in range(3) for request in episode(seed, 4)]
-    whole, pieces = wrap(llama, tokenizer), wrap(llama, tokenizer, budget=300)
+    whole = wrap(llama, tokenizer)
+    pieces = wrap(llama, tokenizer, budget=300)
     expected = whole.score(requests)
     for score, other in zip(pieces.score(requests), expected, strict=True):
         assert score.logprobs == pytest.approx(other.logprobs, abs=1e-4)
@@ -173,7 +177,8 @@ def test_each_kind_of_bad_request_has_its_own_error(tokenizer: Any) -> None:
 
 
 def test_half_a_character_is_refused_in_a_sentence(tokenizer: Any) -> None:
-    model, half = wrap(llama, tokenizer), "Ada was born in \ud83d"
+    model = wrap(llama, tokenizer)
+    half = "Ada was born in \ud83d"
     asked = (
         lambda: model.generate([half]), lambda: model.count_tokens([half]), lambda: model.score([Request(half, " a")]),
         lambda: model.score([Request("Ada was born in", " \ud83d")]),

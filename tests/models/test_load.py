@@ -194,7 +194,8 @@ def test_a_chat_template_that_fails_or_does_not_end_is_refused_when_it_is_loaded
 def test_a_model_with_random_wrong_values_works_or_is_refused_in_one_sentence(
     small: Path, tmp_path: Path, tries: int
 ) -> None:
-    rng, worked = random.Random(tries), 0
+    rng = random.Random(tries)
+    worked = 0
     values = [None, True, "x", "", -1, 0, 10**9, 10**30, 1.5, float("nan"), [], [1], {}, {"a": 1}]
     for _ in range(tries):
         folder = shutil.copytree(small, tmp_path / "m")

@@ -1,4 +1,4 @@
-"""Models behind an API: real sockets, the results of the served model, and requests in the cheapest order."""
+"""Models behind an API: the served model's results over real sockets, in the cheapest order."""
 
 from __future__ import annotations
 
@@ -127,10 +127,8 @@ def test_the_edit_command_works_through_an_api() -> None:
     editor = InContextEditor("IKE", pool(), RankAndCut(Similarity(), Fraction(1.0)))
     queries = [probe.query for probe in case.probes]
     with serve(serving(READER)) as served, connected(served) as model:
-        edited, direct = (
-            EditedModel(model, editor, case.edit, gate=Named()),
-            EditedModel(without_scores(READER), editor, case.edit, gate=Named()),
-        )
+        edited = EditedModel(model, editor, case.edit, gate=Named())
+        direct = EditedModel(without_scores(READER), editor, case.edit, gate=Named())
         assert [edited.ask(query) for query in queries] == [direct.ask(query) for query in queries]
 
 
@@ -211,7 +209,9 @@ def test_prefix_groups_partition_the_prompts_longest_first(kinds: list[tuple[str
 
 
 def test_concurrent_requests_never_exceed_the_limit() -> None:
-    now, most, lock = [0], [0], threading.Lock()
+    now = [0]
+    most = [0]
+    lock = threading.Lock()
 
     def counting(handler: Handler, body: dict) -> None:
         with lock:
@@ -302,7 +302,7 @@ SCRIPT = ScriptedModel(lambda prompt: "Oslo now" if prompt.startswith("Edit") el
 
 
 def only_written(body: dict) -> dict:
-    """As llama.cpp does: accept the request but return log-probabilities of generated tokens only."""
+    """As llama.cpp does: return log-probabilities, but of generated tokens only."""
     logprobs = {
         "tokens": [" blue"],
         "token_logprobs": [-0.1],
@@ -412,7 +412,8 @@ def by_generate(handler: Handler, body: dict) -> None:
     assert body["logprob_start_len"] == 0
     reply = echoed(SCRIPT, body["text"])
     rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
-    tokens, best = rated["tokens"][:-1], rated["top_logprobs"][:-1]
+    tokens = rated["tokens"][:-1]
+    best = rated["top_logprobs"][:-1]
     input_tokens = [
         [logprob, i, token]
         for i, (token, logprob) in enumerate(zip(tokens, rated["token_logprobs"], strict=False))

@@ -1,4 +1,4 @@
-"""The prefix cache: keys and values belong to the requested tokens, and the limit is never exceeded."""
+"""The prefix cache: keys and values are those of the requested tokens, within the limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from transformers import DynamicCache
 
 from drike.models.local.prefix_cache import PrefixCache
 
-# Sequences with long shared prefixes, like the prompts of an edit: a base, and where it branches off.
+# Sequences with long shared prefixes, like the prompts of an edit: a base, and where it branches
+# off.
 TURNS = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 99), st.integers(1, 120)), min_size=1, max_size=12
 )
@@ -56,7 +57,8 @@ def test_cached_keys_and_values_belong_to_the_requested_tokens(
 
 
 def test_extending_a_cached_prefix_leaves_the_cache_unchanged() -> None:
-    prefixes, ids = PrefixCache(10**9), sequence(1, 99, 80)
+    prefixes = PrefixCache(10**9)
+    ids = sequence(1, 99, 80)
     prefixes.keep(ids, cache_of(ids))
     _, cache = prefixes.recall(ids)
     cache.update(torch.ones(1, 1, 5, 1), torch.ones(1, 1, 5, 1), 0)

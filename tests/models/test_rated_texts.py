@@ -53,7 +53,8 @@ def test_a_continuation_is_found_under_any_tokenisation(
 
 @draw(st.integers(1, 4))
 def test_a_token_across_the_prompt_boundary_is_refused(over: int) -> None:
-    text, prompt = "The capital is Oslo", "The capital is"
+    text = "The capital is Oslo"
+    prompt = "The capital is"
     tokens = [
         text[: len(prompt) - over],
         text[len(prompt) - over : len(prompt) + over],

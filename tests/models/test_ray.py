@@ -1,4 +1,7 @@
-"""Ray actors as replicas. Needs Ray and some minutes: `make ray`. What needs no Ray is in test_replicas."""
+"""Ray actors as replicas. Needs Ray and some minutes: `make ray`.
+
+What needs no Ray is in test_replicas.
+"""
 
 from __future__ import annotations
 
@@ -72,10 +75,8 @@ def test_ray_replicas_give_the_same_outcomes_as_the_local_model() -> None:
 def test_a_ray_replica_has_the_info_and_scores_of_its_model() -> None:
     from drike.models.ray import load
 
-    model, here = (
-        load(WHERE, replicas=1, name="embedded"),
-        load_here(WHERE, device="cpu", name="embedded"),
-    )
+    model = load(WHERE, replicas=1, name="embedded")
+    here = load_here(WHERE, device="cpu", name="embedded")
     assert model.info == replace(here.info, calls_at_once=2)
     assert model.generate(["The capital of France is"]) == here.generate(
         ["The capital of France is"]
@@ -139,7 +140,7 @@ print("joined", len(ray.nodes()))
 
 
 def test_a_private_ray_is_open_to_its_own_process_only(tmp_path: Path) -> None:
-    """Ports on the loopback interface, a token without which nobody joins, a folder of one user, no keys inherited."""
+    """Ports on the loopback interface, a demanded token, a folder of one user, and no keys inherited."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {
         "HOME": str(tmp_path)
     }
@@ -224,7 +225,8 @@ def test_a_replica_that_dies_is_restarted_and_its_call_repeated() -> None:
 
 def test_the_command_line_trains_and_evaluates_with_replicas(tmp_path: Path) -> None:
     small = ["--encoder", "hashing", "--replicas", "2"]
-    trained, tested = str(tmp_path / "train"), str(tmp_path / "test")
+    trained = str(tmp_path / "train")
+    tested = str(tmp_path / "test")
     more = [
         "--edits",
         "4",

@@ -1,4 +1,4 @@
-"""The reader: parses prompts in the layout of training and weighs evidence as its docstring says."""
+"""The reader: parses prompts in training's layout and weighs evidence as its docstring says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas: every call goes whole to one of them, to its home replica unless that would cost time."""
+"""Replicas: every call goes whole to one of them, to its home unless that would cost time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CASES = CAPITALS[:12]
 
 
 class Copy:
-    """A scripted replica that counts usage like a local model and records how many threads call it at once."""
+    """A scripted replica that counts usage, and how many threads call it at once."""
 
     def __init__(self, room: int | None = None, seconds: float = 0.0) -> None:
         self.model = ScriptedModel(follows_the_fact)
@@ -132,11 +132,9 @@ def test_excess_callers_wait_for_a_free_replica() -> None:
 
 def test_repeated_calls_about_an_edit_go_to_the_same_replica() -> None:
     copies = [Copy() for _ in range(4)]
-    model, editor = (
-        Replicas(copies),
-        InContextEditor(
-            "IKE", Pool(CAPITALS[12:], HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0))
-        ),
+    model = Replicas(copies)
+    editor = InContextEditor(
+        "IKE", Pool(CAPITALS[12:], HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0))
     )
     for _ in range(3):
         list(evaluate(editor, model, CASES, parallel=1))

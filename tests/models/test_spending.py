@@ -1,4 +1,4 @@
-"""What a run costs: never more than the limit or the estimate, and reported as the server counts it."""
+"""What a run costs: at most the limit and the estimate, and reported as the server counts it."""
 
 from __future__ import annotations
 
@@ -176,7 +176,8 @@ def bound(shown: str, what: str) -> int:
 def test_a_dry_run_sends_nothing_and_its_bounds_hold(
     template: str, served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trained, tested = tmp_path / "t", tmp_path / "e"
+    trained = tmp_path / "t"
+    tested = tmp_path / "e"
     options = ("--model", served.named(), "--template", template, *SMALL, "--epochs", "2")
     assert run("train", *options, "--dry-run", "--price-in", "1", "--out", str(trained)) == 0
     shown = capsys.readouterr().out
@@ -254,11 +255,9 @@ def test_a_tokenizer_counts_what_a_chat_template_adds(tmp_path: Path) -> None:
         "{% for m in messages %}user says: {{ m['content'] }}{% endfor %} you say:"
     )
     opened.save_pretrained(tmp_path)
-    plain, without, with_template = (
-        token_counter(str(tinyfacts.MODEL), "plain")("The text is in"),
-        token_counter(str(tinyfacts.MODEL), "chat")("The text is in"),
-        token_counter(str(tmp_path), "chat")("The text is in"),
-    )
+    plain = token_counter(str(tinyfacts.MODEL), "plain")("The text is in")
+    without = token_counter(str(tinyfacts.MODEL), "chat")("The text is in")
+    with_template = token_counter(str(tmp_path), "chat")("The text is in")
     assert plain < without < with_template
     assert token_counter(str(tmp_path), "plain")("The text is in") == plain
 

@@ -1,4 +1,4 @@
-"""The parts of a gateway that `drike edits verify` goes through as well: upstream, editor, edits."""
+"""The parts of a gateway that `drike edits verify` goes through as well."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -7,9 +7,7 @@ edit that is enforced; so does a request that cannot be read, unless any edit is
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-import traceback
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,13 +19,12 @@ from drike.conversations.following import Followed
 from drike.conversations.memory import Memory
 from drike.conversations.rendering import Placement, Restating, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError
-from drike.edits.record import EditVersion
 from drike.gates.confirmation import questions
 from drike.gates.decision import Decision, YesOrNo
 from drike.gateway.bodies import SMALL
 from drike.gateway.calls import Upstream, UpstreamCall, header_text
 from drike.gateway.edited import EditedRequest
-from drike.gateway.errors import RequestError
+from drike.gateway.errors import RequestError, report
 from drike.gateway.feed import Answers, EditFeed, UnansweredError
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
@@ -37,7 +34,6 @@ from drike.support.records import encodable
 
 # The call of whoever tries a chat.
 TRIAL = UpstreamCall("POST", CHAT, [(b"content-type", b"application/json")], b"")
-_LOG = logging.getLogger(__name__)
 _SECONDS_TO_READ = 5.0  # a large body
 _SECONDS_TO_TRY = 10.0  # what an operator waits for
 _USUAL_DEADLINE = 0.05  # seconds to decide on and edit a request
@@ -177,6 +173,7 @@ class RequestEditor:
         self._metrics.conflicts.inc(len(followed.contradicted))
 
         request = task.request
+        uncertain = followed.decision.uncertain if followed.decision else ()
         wants_echo = bool(request.values.get("echo"))  # the answer begins with the facts
         return EditedRequest(
             body=written.body if mode is Mode.ON else request.body,
@@ -187,7 +184,7 @@ class RequestEditor:
             keep=_keeper(request.conversation, task.feed, followed),
             model=request.values.get("model"),
             asked=() if wants_echo else followed.asked,
-            doubted=_doubted(followed),
+            doubted=tuple(candidate.edit for candidate in uncertain),
             tokens=added_tokens(followed.around.values()),
             again=self._again(task, followed, mode),
             question=_question(request, followed) if task.feed.watch.sampling.most else "",
@@ -386,27 +383,11 @@ def _is_open_about_enforced(followed: Followed) -> bool:
     )
 
 
-def _doubted(followed: Followed) -> tuple[EditVersion, ...]:
-    """The edits about which the gate was in doubt on the last turn."""
-    if followed.decision is None:
-        return ()
-    return tuple(candidate.edit for candidate in followed.decision.uncertain)
-
-
 def _question(request: EditableRequest, followed: Followed) -> str:
     """What is asked last."""
     if request.conversation.said:
         return request.conversation.said
     return followed.decisions[-1].query if followed.decisions else ""
-
-
-def report(error: Exception) -> None:
-    """Log where an error arose, without its text, which might quote a request."""
-    if isinstance(error, TimeoutError):
-        return
-    frames = traceback.extract_tb(error.__traceback__)[-3:]
-    places = [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in frames]
-    _LOG.error("%s in %s", type(error).__name__, " > ".join(places))
 
 
 def _not_applied() -> RequestError:

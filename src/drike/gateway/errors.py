@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
+import traceback
+
+_LOG = logging.getLogger(__name__)
 
 
 class RequestError(Exception):
@@ -36,3 +40,12 @@ def error_body(sentence: str, code: str) -> bytes:
     """An error as OpenAI's and Anthropic's clients read it."""
     error = {"message": sentence, "type": "drike_error", "param": None, "code": code}
     return json.dumps({"type": "error", "error": error}).encode()
+
+
+def report(error: Exception) -> None:
+    """Log where an error arose, without its text, which might quote a request."""
+    if isinstance(error, TimeoutError):
+        return
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    places = [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in frames]
+    _LOG.error("%s in %s", type(error).__name__, " > ".join(places))

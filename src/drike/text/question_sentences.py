@@ -126,15 +126,22 @@ def _is_incomplete(text: str, sentence: Sentence, before: Sentence) -> bool:
 
     So do "Do you know?", "And Kenya's?", and the end of "Who is Dr. Lee?".
     """
-    place = behind_courtesies(text, sentence)
-    words = sentence.of(text)
-    is_elliptic = words.count(" ") <= _ELLIPTIC and phrase_at(text, "ellipsis", place) is not None
-    in_one_line = "\n" not in text[before.start : place]
-    if is_elliptic and in_one_line and not ASKS.search(before.of(text)):
+    if _leaves_out(text, sentence, before):
         return True
-
+    place = behind_courtesies(text, sentence)
     before_begins_question = phrase_at(text, "question", behind_courtesies(text, before))
     if before_begins_question and not before.of(text).rstrip().endswith("?"):
         begins_anew = phrase_at(text, "question", place) or phrase_at(text, "joint", place)
         return not begins_anew
-    return all(phrase_at(word, "void") == word for word in WORD.findall(words[:LINE]))
+    words = WORD.findall(sentence.of(text)[:LINE])
+    return all(phrase_at(word, "void") == word for word in words)
+
+
+def _leaves_out(text: str, sentence: Sentence, before: Sentence) -> bool:
+    """Whether a question leaves out what a statement before it in its line says: "And Kenya's?"."""
+    place = behind_courtesies(text, sentence)
+    is_short = sentence.of(text).count(" ") <= _ELLIPTIC
+    if not is_short or phrase_at(text, "ellipsis", place) is None:
+        return False
+    in_one_line = "\n" not in text[before.start : place]
+    return in_one_line and not ASKS.search(before.of(text))

@@ -60,16 +60,17 @@ def relations_in(text: str, name: str) -> list[Relation]:
     wordings_by_group: dict[str, list[str]] | None = None
     relations: dict[str, dict[str, list[str]]] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("relation:") and (relation := line.removeprefix("relation:").strip()):
+        relation = line.removeprefix("relation:").strip()
+        if line.startswith("relation:") and relation:
             wordings_by_group = relations.setdefault(relation, defaultdict(list))
         elif line.strip() and not line.startswith(("#", "answer:")):
-            match = _WORDING.fullmatch(line.strip())
-            if not match or line.count("{}") != 1 or wordings_by_group is None:
+            wording = _WORDING.fullmatch(line.strip())
+            if wording is None or line.count("{}") != 1 or wordings_by_group is None:
                 fault = f"{name}, line {number}: {line[:60]!r} is no wording of a relation"
                 raise UsageError(f"{fault}; it takes {_FORMAT}")
-            kind = "?" if line.rstrip().endswith("?") else "."
-            group = match["language"] or kind
-            wordings_by_group[group].append(match["text"].replace("{}", "it"))
+            is_question = line.rstrip().endswith("?")
+            group = wording["language"] or ("?" if is_question else ".")
+            wordings_by_group[group].append(wording["text"].replace("{}", "it"))
 
     if not relations or not all(relations.values()):
         raise UsageError(f"{name} has a relation without wordings, or none; it takes {_FORMAT}")

@@ -399,15 +399,22 @@ def _kinds(codes: NDArray[np.uint32]) -> NDArray[np.uint8]:
 
 def _boundaries(kinds: NDArray[np.uint8]) -> tuple[Places, Places]:
     """Where words begin and end in a text, by the kinds of its characters."""
-    around = np.full(len(kinds) + 2, characters.GAP, np.uint8)
-    around[1:-1] = kinds
-    pairs = characters.pair_number(around[:-1], around[1:])
-    boundaries = np.frombuffer(pairs.tobytes().translate(characters.BOUNDARIES), np.uint8)
+    boundaries = _boundary_bits(kinds)
     begins = np.flatnonzero((boundaries & characters.BEGINS).view(np.bool_))
     ends = np.flatnonzero(boundaries >= characters.ENDS)
     if len(begins) < len(ends):  # a suffix without a word
-        ends = ends[np.searchsorted(ends, begins, side="right")]
+        next_ends = np.searchsorted(ends, begins, side="right")
+        ends = ends[next_ends]
     return begins, ends
+
+
+def _boundary_bits(kinds: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """For each place between two characters, before the first and behind the last, its bits."""
+    around = np.full(len(kinds) + 2, characters.GAP, np.uint8)
+    around[1:-1] = kinds
+    pairs = characters.pair_number(around[:-1], around[1:])
+    bits = pairs.tobytes().translate(characters.BOUNDARIES)
+    return np.frombuffer(bits, np.uint8)
 
 
 @cache

@@ -26,8 +26,8 @@ from drike.gateway.answers import ConversationId, PassingAnswer
 from drike.gateway.bodies import parse
 from drike.gateway.calls import Upstream, UpstreamCall
 from drike.gateway.edited import EditedRequest
-from drike.gateway.editing import RequestEditor, report
-from drike.gateway.errors import ENDING, RequestError, UpstreamError
+from drike.gateway.editing import RequestEditor
+from drike.gateway.errors import ENDING, RequestError, UpstreamError, report
 from drike.gateway.feed import EditFeed
 from drike.gateway.guardrails import guardrail_answer
 from drike.gateway.http import relay
