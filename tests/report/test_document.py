@@ -1,4 +1,4 @@
-"""A whole report of a run: its sections and files, and first sentences that claim no more than was measured."""
+"""A whole report of a run: its sections and files, and what its first sentences claim."""
 
 from __future__ import annotations
 

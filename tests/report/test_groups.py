@@ -1,4 +1,4 @@
-"""Runs read for a report, complete, unfinished and damaged ones, and which of them can share a table."""
+"""Runs read for a report, also unfinished and damaged ones, and which can share a table."""
 
 from __future__ import annotations
 

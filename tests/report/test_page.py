@@ -1,4 +1,4 @@
-"""The page: it escapes every text, loads nothing, is accessible, marks what is best, and packs its cases completely."""
+"""The page: it escapes every text, loads nothing, is accessible, and holds all cases."""
 
 from __future__ import annotations
 
