@@ -86,7 +86,7 @@ def read_cases(
     for row, edits in edited_rows:
         defect = _defect(edits, form.answers(row), is_published=form.is_published)
         if defect is not None:
-            log.dropped["row", defect].append(row)
+            log.drop("row", defect, row)
             continue
 
         questions = form.questions(row, edits, log, wordings)
@@ -203,7 +203,7 @@ def _useful(questions: Questions, row: Row, edits: Sequence[Edit], log: ReadLog)
         if defect is None:
             yield question
         else:
-            log.dropped[_name_of(aspect), defect].append(row)
+            log.drop(_name_of(aspect), defect, row)
 
 
 def _defect_of_answer(question: Probe | BaselineQuestion, edit: Edit) -> str | None:

@@ -141,9 +141,8 @@ class EpisodeRecord:
         if sorted(self.order) != list(range(n)) or len(self.probs) != n:
             raise ValueError("order and probs are not those of one ranking")
 
-        is_complete = len(self.rewards) == len(self.correct) == self.k
-        is_in_range = 1 <= self.k <= n and self.kept >= 1 and self.epoch >= 1
-        if not is_complete or not is_in_range:
+        lengths = {len(self.rewards), len(self.correct)}
+        if lengths != {self.k} or not 1 <= self.k <= n or self.kept < 1 or self.epoch < 1:
             raise ValueError("k, kept, rewards and correct do not go together")
         if self.probes is not None and len(self.probes) != self.k:
             raise ValueError("probes are not those of k prefixes")
