@@ -205,12 +205,15 @@ def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:
     edited = EditedModel(MODEL, EDITOR, ONE, gate=Named())
     explained = edited.explain("Land1 has the capital")
     prompt = edited.prompt("Land1 has the capital")
-    assert explained.side.prompt == prompt and explained.answer == "New1"
-    assert sum(choice.kept for choice in explained.side.retains) == prompt.shots
-    assert [choice.rank for choice in explained.side.retains] == list(range(1, 17))
-    assert sorted(choice.nearness for choice in explained.side.retains) == list(range(1, 17))
-    kept = [choice.probability > 0.062 for choice in explained.side.retains]
-    assert [choice.kept for choice in explained.side.retains] == kept or prompt.shots == 1
+    retains = explained.side.retains
+    kept = [retain.kept for retain in retains]
+    above_sigma = [retain.probability > 0.062 for retain in retains]
+    assert explained.side.prompt == prompt
+    assert explained.answer == "New1"
+    assert sum(kept) == prompt.shots
+    assert [retain.rank for retain in retains] == list(range(1, 17))
+    assert sorted(retain.nearness for retain in retains) == list(range(1, 17))
+    assert kept == above_sigma or prompt.shots == 1
 
 
 def test_an_explanation_states_the_cut_of_each_budget() -> None:

@@ -1,4 +1,4 @@
-"""Aspects that S does not count: laws of their shares, several right answers, and tables that show them."""
+"""Aspects that S does not count: their shares, several right answers, and their tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.fakes.models import ScriptedModel
 
 
 def also_asked(case: EditCase) -> EditCase:
-    """Make a case that also asks about another fact of the subject, and for one that follows from the edit."""
+    """A case that also asks about another fact of its subject, and for one that follows."""
     edit, new = case.edit, case.edit.target_new
     stays = Probe(
         Aspect.SAME_SUBJECT,
@@ -47,17 +47,20 @@ CASES = tuple(map(also_asked, CAPITALS[:6]))
 
 
 @pytest.mark.parametrize("scores", [True, False])
-def test_always_answering_the_new_object_has_efficacy_1_and_same_subject_0_and_never_editing_the_reverse(
+def test_always_answering_the_new_object_edits_all_and_keeps_nothing_and_never_the_reverse(
     scores: bool,
 ) -> None:
-    new = {case.edit.subject or "": case.edit.target_new for case in CASES}
-    always = ScriptedModel(
-        lambda prompt: next(new[word] for word in prompt.split() if word in new), scores=scores
-    )
-    own = tuple(EditCase(c.case_id, c.edit, c.probes[:1], c.further) for c in CASES)
-    found = summarise(list(evaluate(FactPrompt(), always, own)))
-    never = summarise(list(evaluate(Unedited(), ScriptedModel(old_object, scores=scores), own)))
-    for summary, efficacy, kept in ((found, 1.0, 0.0), (never, 0.0, 1.0)):
+    new_by_subject = {case.edit.subject or "": case.edit.target_new for case in CASES}
+
+    def new_object(prompt: str) -> str:
+        return next(new_by_subject[word] for word in prompt.split() if word in new_by_subject)
+
+    cases = [EditCase(case.case_id, case.edit, case.probes[:1], case.further) for case in CASES]
+    always_new = ScriptedModel(new_object, scores=scores)
+    never_new = ScriptedModel(old_object, scores=scores)
+    always = summarise(list(evaluate(FactPrompt(), always_new, cases)))
+    never = summarise(list(evaluate(Unedited(), never_new, cases)))
+    for summary, efficacy, kept in ((always, 1.0, 0.0), (never, 0.0, 1.0)):
         assert summary.esr.value == summary.aspects[Aspect.REWRITE].estimate.value == efficacy
         assert summary.aspects[Aspect.SAME_SUBJECT].estimate.value == kept
         assert summary.aspects[Aspect.MULTI_HOP].estimate.value == efficacy, "an alias counts"

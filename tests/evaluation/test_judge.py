@@ -1,4 +1,4 @@
-"""The three rules by which an answer is right: where they agree, where they differ, and that a table has one."""
+"""The three rules by which an answer is right: where they agree, and where they differ."""
 
 from __future__ import annotations
 

@@ -154,15 +154,20 @@ def intervals_by_definition(
     by_case: list[list[float]], seed: int, resamples: int
 ) -> list[tuple[float, float]]:
     """The intervals of ratios of pairs of columns, with Python's own generator and sums."""
-    rng, drawn = random.Random(seed), []
+    rng = random.Random(seed)
+    drawn = []
     for _ in range(resamples):
-        sums = [sum(column) for column in zip(*rng.choices(by_case, k=len(by_case)), strict=True)]
-        drawn.append([a / b for a, b in zip(sums[::2], sums[1::2], strict=True)])
+        resample = rng.choices(by_case, k=len(by_case))
+        sums = [sum(column) for column in zip(*resample, strict=True)]
+        ratios = [part / whole for part, whole in zip(sums[::2], sums[1::2], strict=True)]
+        drawn.append(ratios)
+
     last = resamples - 1
-    return [
-        (ordered[round(0.025 * last)], ordered[round(0.975 * last)])
-        for ordered in (sorted(column) for column in zip(*drawn, strict=True))
-    ]
+    intervals = []
+    for of_ratio in zip(*drawn, strict=True):
+        ordered = sorted(of_ratio)
+        intervals.append((ordered[round(0.025 * last)], ordered[round(0.975 * last)]))
+    return intervals
 
 
 @pytest.mark.parametrize(("cases", "seed"), [(1, 0), (7, 3), (100, 0), (100, 2**63 - 1)])

@@ -1,4 +1,4 @@
-"""Doubted questions: the model answers, is doubted, and its last answer is judged; as text, in chats, by an API."""
+"""Doubted questions, as text, in chats and by an API: the last answer is judged."""
 
 from __future__ import annotations
 

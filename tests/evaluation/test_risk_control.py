@@ -30,29 +30,38 @@ NOISE = 3 * (0.05 * 0.95 / DRAWS) ** 0.5
 
 
 def worlds(level: float, *, harder: float = 0.2) -> Iterator[tuple[Counts, Counts]]:
-    """Draws of edits whose RR is exactly `level`: half have 8 neighbours and are harder, half have 2."""
+    """Draws of edits whose RR is exactly `level`.
+
+    Half of them have 8 neighbours and are harder, half have 2.
+    """
     rng = np.random.default_rng(0)
+    ones = np.ones(EDITS)
     for _ in range(DRAWS):
-        many = rng.random(EDITS) < 0.5
-        n = np.where(many, 8, 2)
-        p = np.where(many, level - harder / 4, level + harder)  # (8 (l - h/4) + 2 (l + h)) / 10 = l
-        shared = rng.random(EDITS) < 0.5  # half of the edits answer all their neighbours alike
-        right = np.where(shared, n * (rng.random(EDITS) < p), rng.binomial(n, p))
-        ones = np.ones(EDITS)
+        has_many = rng.random(EDITS) < 0.5
+        neighbours = np.where(has_many, 8, 2)
+        # (8 (level - harder / 4) + 2 (level + harder)) / 10 = level
+        probability = np.where(has_many, level - harder / 4, level + harder)
+        # Half of the edits answer all their neighbours alike.
+        answers_alike = rng.random(EDITS) < 0.5
+        all_or_none = neighbours * (rng.random(EDITS) < probability)
+        one_by_one = rng.binomial(neighbours, probability)
+        right = np.where(answers_alike, all_or_none, one_by_one)
         yield (
             np.stack([ones, ones, right], axis=1).astype(float),
-            np.stack([ones, ones, n], axis=1).astype(float),
+            np.stack([ones, ones, neighbours], axis=1).astype(float),
         )
 
 
 @pytest.mark.parametrize("level", [0.7, 0.8])
 def test_a_promise_that_does_not_hold_passes_at_most_one_time_in_twenty(level: float) -> None:
-    promise, passed, by_edit = Guarantee("rr", level), 0, 0
+    promise = Guarantee("rr", level)
+    passed = 0
+    passed_by_edit = 0
     for right, probes in worlds(level - 1e-6):
         passed += bool(certified(promise, {"only": right}, probes, max_probes=8))
-        by_edit += exceeds(right[:, 2] / probes[:, 2], level)
+        passed_by_edit += exceeds(right[:, 2] / probes[:, 2], level)
     assert passed / DRAWS <= 0.05 + NOISE
-    assert by_edit / DRAWS > 0.1, (
+    assert passed_by_edit / DRAWS > 0.1, (
         "the mean of the edits' shares is another metric, and promises too much"
     )
 
@@ -61,22 +70,32 @@ def test_a_promise_that_does_not_hold_passes_at_most_one_time_in_twenty(level: f
 def test_right_and_wrong_answers_at_the_level_itself_rarely_exceed_it(
     level: float, edits: int
 ) -> None:
-    rng, draws = np.random.default_rng(1), 2000
+    rng = np.random.default_rng(1)
+    draws = 2000
     error = np.mean([exceeds(rng.random(edits) < level, level) for _ in range(draws)])
     assert 0.01 < error <= 0.05 + 3 * (0.05 * 0.95 / draws) ** 0.5
 
 
 def capital_of(values: list[float], level: float, goal: float) -> Fraction:
-    """The capital of the betting test as its definition has it, in fractions; the largest if it reaches the goal."""
-    capital, seen, total, spread = Fraction(1), 1, level, level * (1 - level)
-    for i, x in enumerate(values):
-        log_ratio = math.log(goal) - (math.log(capital.numerator) - math.log(capital.denominator))
-        bet = math.sqrt(2 * log_ratio * seen / (spread * (len(values) - i)))
-        capital *= 1 + Fraction(min(bet, _LARGEST_BET / level)) * (Fraction(x) - Fraction(level))
+    """The capital of the betting test as its definition has it, in fractions.
+
+    It is the first that reaches the goal, or what is left after all values.
+    """
+    capital = Fraction(1)
+    seen = 1
+    total = level
+    spread = level * (1 - level)
+    for place, value in enumerate(values):
+        log_capital = math.log(capital.numerator) - math.log(capital.denominator)
+        remaining = len(values) - place
+        bet = math.sqrt(2 * (math.log(goal) - log_capital) * seen / (spread * remaining))
+        bet = min(bet, _LARGEST_BET / level)
+        capital *= 1 + Fraction(bet) * (Fraction(value) - Fraction(level))
         if capital >= goal:
             return capital
-        seen, total = seen + 1, total + x
-        spread += (x - total / seen) ** 2
+        seen += 1
+        total += value
+        spread += (value - total / seen) ** 2
     return capital
 
 
@@ -164,10 +183,8 @@ def test_no_setting_behind_one_that_fails_is_certified() -> None:
 
 
 def test_rates_average_to_the_level_exactly_where_the_metric_does() -> None:
-    right, probes = (
-        np.array([[1, 1, 9], [0, 2, 1], [1, 0, 0]], dtype=float),
-        np.array([[1, 2, 10], [1, 2, 2], [1, 2, 0]]),
-    )
+    right = np.array([[1, 1, 9], [0, 2, 1], [1, 0, 0]], dtype=float)
+    probes = np.array([[1, 2, 10], [1, 2, 2], [1, 2, 0]])
     assert rates("rr", 10 / 12, right, probes, 10).mean() == pytest.approx(10 / 12)
     assert rates("rr", 0.8, right, probes)[2] == 0.8, "an edit without neighbours says nothing"
     assert rates("esr", 0.5, right, probes).tolist() == [1, 0, 1]
@@ -180,33 +197,32 @@ def test_the_best_level_that_can_be_promised_is_the_largest_that_passes() -> Non
     for right, probes in list(worlds(0.9, harder=0.1))[:5]:
         bound = lower_bound(Guarantee("rr", 0.5), right, probes, max_probes=8)
         assert 0.5 < bound < right[:, 2].sum() / probes[:, 2].sum()
-        assert [
-            bool(certified(Guarantee("rr", x), {0: right}, probes, max_probes=8))
-            for x in (bound, bound + 0.01)
-        ] == [
-            1,
-            0,
-        ]
+        assert certified(Guarantee("rr", bound), {0: right}, probes, max_probes=8)
+        assert not certified(Guarantee("rr", bound + 0.01), {0: right}, probes, max_probes=8)
 
 
 def test_without_a_promise_the_setting_with_the_largest_s_is_chosen_less_its_cost() -> None:
     rng = np.random.default_rng(0)
-    probes, probs = np.ones((50, 3)), np.sort(rng.dirichlet(np.ones(4), size=50))[:, ::-1]
-    under = [np.column_stack([rng.random(50) < e, rng.random(50) < e, rng.random(50) < r]).astype(float)
-             for e, r in ((0.98, 0.3), (0.9, 0.85), (0.6, 0.9), (0.4, 0.95))]  # fmt: skip
-    by_k = dict(enumerate(under, 1))
-    assert calibrate(by_k, probes) == 2
-    assert calibrate(by_k, probes, cost={1: 0, 2: 0.9, 3: 0.9, 4: 0.9}) == 1
-    kept = {
-        sigma: [Threshold(sigma).keep(row) for row in probs.tolist()]
-        for sigma in (0.0, 0.1, 0.25, 0.5)
-    }
-    by_sigma = {
-        sigma: np.array([under[k - 1][i] for i, k in enumerate(ks)]) for sigma, ks in kept.items()
-    }
-    assert calibrate(by_sigma, probes) == max(
-        by_sigma, key=lambda sigma: score(by_sigma[sigma], probes)
-    )
+    probes = np.ones((50, 3))
+    probabilities = np.sort(rng.dirichlet(np.ones(4), size=50))[:, ::-1]
+
+    right_by_k = {}
+    for k, (efficacy, retention) in enumerate([(0.98, 0.3), (0.9, 0.85), (0.6, 0.9), (0.4, 0.95)]):
+        rewrites = rng.random(50) < efficacy
+        paraphrases = rng.random(50) < efficacy
+        neighbours = rng.random(50) < retention
+        right_by_k[k + 1] = np.column_stack([rewrites, paraphrases, neighbours]).astype(float)
+    assert calibrate(right_by_k, probes) == 2
+    assert calibrate(right_by_k, probes, cost={1: 0, 2: 0.9, 3: 0.9, 4: 0.9}) == 1
+
+    right_by_sigma = {}
+    for sigma in (0.0, 0.1, 0.25, 0.5):
+        kept_by_edit = [Threshold(sigma).keep(of_edit) for of_edit in probabilities.tolist()]
+        right_by_sigma[sigma] = np.array(
+            [right_by_k[k][edit] for edit, k in enumerate(kept_by_edit)]
+        )
+    best = max(right_by_sigma, key=lambda sigma: score(right_by_sigma[sigma], probes))
+    assert calibrate(right_by_sigma, probes) == best
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from drike.edits.record import EditRecord
 from drike.encoders import HashingEncoder
-from drike.gates.index import EditIndex
+from drike.gates.index import EditIndex, agreements
 from drike.gates.inventory import Inventory
 from drike.gates.wordings import Worded, Wordings
 from tests.fakes.indexes import stored
@@ -74,7 +74,7 @@ def test_an_index_knows_the_answers_of_its_edits(shared: bool) -> None:
         for i, name in enumerate(names)
     ]
     index = EditIndex.of(stored(*records), HashingEncoder())
-    [agreement] = index.agreements([1], index.embed(["The tongue of it is"], masked=True))[1]
+    [agreement] = agreements(index, [1], index.embed(["The tongue of it is"], masked=True))[1]
     assert (agreement.same > 0.5) is (agreement.other < 0.5) is shared
 
 

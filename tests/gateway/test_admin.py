@@ -201,7 +201,7 @@ def test_a_question_that_takes_the_gate_too_long_is_refused(
 def test_a_trial_is_bounded_and_ends_with_its_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.gateway.control.admin._MAX_TRIALS", 1)
+    monkeypatch.setattr("drike.gateway.control.trials._MAX_TRIALS", 1)
     gone = threading.Event()
 
     def endless(handler: RawHandler, call: Received) -> None:

@@ -1,4 +1,7 @@
-"""Report pages in a real browser: `make browser`. Skipped where chromium and chromedriver are not installed."""
+"""Report pages in a real browser: `make browser`.
+
+Skipped where chromium and chromedriver are not installed.
+"""
 
 from __future__ import annotations
 
@@ -224,7 +227,8 @@ def test_20_000_cases_render_and_filter_within_seconds(
     assert opened < 20 and first < 10 and filtered < 3
 
 
-# Elements that reach beyond the window, or hold more than they show; what is hidden for sight is left out.
+# Elements that reach beyond the window, or hold more than they show; what is hidden for sight is
+# left out.
 CUT = """(() => {
   const width = document.documentElement.clientWidth, cut = [];
   for (const e of document.querySelectorAll('main *')) {

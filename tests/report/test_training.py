@@ -45,19 +45,18 @@ REWARDS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3).map(tuple)
 
 @given(st.lists(st.tuples(st.integers(1, 4), REWARDS), min_size=1, max_size=20))
 def test_epoch_summaries_add_up_to_the_whole_run(drawn: list[tuple[int, tuple[int, ...]]]) -> None:
-    episodes = [
-        episode(epoch, rewards) for epoch, rewards in sorted(drawn, key=lambda pair: pair[0])
-    ]
-    epochs = by_epoch(episodes)
-    assert [epoch.epoch for epoch in epochs] == sorted({epoch for epoch, _ in drawn})
-    assert sum(epoch.episodes for epoch in epochs) == len(episodes)
-    assert sum(epoch.calls for epoch in epochs) == sum(
-        epoch.mean_k * epoch.episodes for epoch in epochs
-    )
-    assert sum(epoch.calls for epoch in epochs) == sum(len(rewards) for _, rewards in drawn)
-    assert sum(epoch.prompt_tokens or 0 for epoch in epochs) == 100 * len(episodes)
-    assert sum(epoch.seconds for epoch in epochs) == pytest.approx(2.0 * len(episodes))
-    assert all(0 <= epoch.esr <= 1 and -1 <= epoch.reward <= 1 for epoch in epochs)
+    in_order = sorted(drawn, key=lambda pair: pair[0])
+    epochs = by_epoch([episode(number, rewards) for number, rewards in in_order])
+    calls = sum(epoch.calls for epoch in epochs)
+    assert [epoch.epoch for epoch in epochs] == sorted({number for number, _ in drawn})
+    assert sum(epoch.episodes for epoch in epochs) == len(drawn)
+    assert calls == sum(epoch.mean_k * epoch.episodes for epoch in epochs)
+    assert calls == sum(len(rewards) for _, rewards in drawn)
+    assert sum(epoch.prompt_tokens or 0 for epoch in epochs) == 100 * len(drawn)
+    assert sum(epoch.seconds for epoch in epochs) == pytest.approx(2.0 * len(drawn))
+    for epoch in epochs:
+        assert 0 <= epoch.esr <= 1
+        assert -1 <= epoch.reward <= 1
 
 
 def test_an_epoch_takes_its_last_sigma_and_keeps_unknown_tokens_unknown() -> None:

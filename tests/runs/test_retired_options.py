@@ -1,4 +1,4 @@
-"""Runs of older versions that used options which drike no longer has: still read, but not trained on."""
+"""Runs with options that drike no longer has: they are still read, but not trained on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's folder that holds something else, files that are links or unreadable, and a full disk: a sentence each."""
+"""Folders that hold something else, links, unreadable files, a full disk: a sentence each."""
 
 from __future__ import annotations
 

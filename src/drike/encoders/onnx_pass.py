@@ -228,13 +228,7 @@ def _hidden_pairs(graph: _Graph) -> str:
 
 def _layer(graph: _Graph, x: str, hidden: str, name: str, config: Mapping[str, Any]) -> str:
     """A transformer layer: attention, then two linear layers, each added to what they read."""
-    parts = [f"{name}.attention.self.{part}" for part in ("query", "key", "value")]
-    weights = np.concatenate([graph.weights[f"{part}.weight"] for part in parts]).T
-    biases = np.concatenate([graph.weights[f"{part}.bias"] for part in parts])
-    attended = graph.add(
-        "Attention", x, weights, biases, "", "", hidden,
-        num_heads=config["num_attention_heads"], domain=_ONNX_RUNTIME,
-    )  # fmt: skip
+    attended = _attention(graph, x, hidden, f"{name}.attention.self", config)
     attended = graph.linear(attended, f"{name}.attention.output.dense")
     x = graph.normed(graph.add("Add", attended, x), f"{name}.attention.output.LayerNorm")
 
@@ -242,3 +236,13 @@ def _layer(graph: _Graph, x: str, hidden: str, name: str, config: Mapping[str, A
     activated = graph.add("Gelu", widened, domain=_ONNX_RUNTIME)
     narrowed = graph.linear(activated, f"{name}.output.dense")
     return graph.normed(graph.add("Add", narrowed, x), f"{name}.output.LayerNorm")
+
+
+def _attention(graph: _Graph, x: str, hidden: str, name: str, config: Mapping[str, Any]) -> str:
+    """Self-attention of several heads, whose three matrices ONNX Runtime takes as one."""
+    parts = [f"{name}.{part}" for part in ("query", "key", "value")]
+    weights = np.concatenate([graph.weights[f"{part}.weight"] for part in parts]).T
+    biases = np.concatenate([graph.weights[f"{part}.bias"] for part in parts])
+    heads = config["num_attention_heads"]
+    inputs = (x, weights, biases, "", "", hidden)
+    return graph.add("Attention", *inputs, num_heads=heads, domain=_ONNX_RUNTIME)

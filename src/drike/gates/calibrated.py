@@ -6,7 +6,7 @@ from math import exp
 
 from drike.edits.record import EditVersion, Status
 from drike.gates.chains import joined
-from drike.gates.comparison import ANOTHER, Comparison, Features, Reading, compared
+from drike.gates.comparison import ANOTHER, ComparedEdit, Features, Reading, compared
 from drike.gates.decision import EQUAL, Candidate, Decision, leading
 from drike.gates.index import EditIndex
 from drike.gates.parsed_query import ParsedQuery
@@ -114,12 +114,15 @@ class Calibrated:
             readings.append(Reading(parsed.by_object(index), parsed.mentions))
 
         if any(reading.parsed.mentions for reading in readings):
-            comparisons = compared(readings, index)
+            compared_edits = compared(readings, index)
         elif len(index.texts.edits) >= MIN_SEMANTIC_TEXTS:
-            comparisons = _nearest_unnamed(parsed, index)
+            compared_edits = _nearest_unnamed(parsed, index)
         else:
-            comparisons = []
-        candidates = {comparison.edit.id: self._candidate(comparison) for comparison in comparisons}
+            compared_edits = []
+        candidates = {
+            compared_edit.edit.id: self._candidate(compared_edit)
+            for compared_edit in compared_edits
+        }
 
         for edit_id in parsed.equal:
             candidate = candidates.get(edit_id, Candidate(index.edits[edit_id], 1.0))
@@ -131,17 +134,20 @@ class Calibrated:
             key=lambda c: (-round(c.probability, 6), -c.edit.record.priority, c.edit.id),
         )
 
-    def _candidate(self, comparison: Comparison) -> Candidate:
+    def _candidate(self, compared_edit: ComparedEdit) -> Candidate:
         return Candidate(
-            comparison.edit, self._probability(comparison), comparison.name, comparison.features
+            compared_edit.edit,
+            self._probability(compared_edit),
+            compared_edit.name,
+            compared_edit.features,
         )
 
-    def _probability(self, comparison: Comparison) -> float:
-        if comparison.features.get(ANOTHER):
+    def _probability(self, compared_edit: ComparedEdit) -> float:
+        if compared_edit.features.get(ANOTHER):
             return 0.0
-        head = self.unnamed if comparison.name is None else self.named
-        shift = self.shifts.get(str(comparison.edit.id), 0.0)
-        logit = head.logit(comparison.features) + shift
+        head = self.unnamed if compared_edit.name is None else self.named
+        shift = self.shifts.get(str(compared_edit.edit.id), 0.0)
+        logit = head.logit(compared_edit.features) + shift
         return 1 / (1 + exp(-logit)) if logit > _LEAST_LOGIT else 0.0
 
 
@@ -173,7 +179,7 @@ def _subject(candidate: Candidate) -> str:
     return candidate.name or candidate.edit.record.subject
 
 
-def _nearest_unnamed(parsed: ParsedQuery, index: EditIndex) -> list[Comparison]:
+def _nearest_unnamed(parsed: ParsedQuery, index: EditIndex) -> list[ComparedEdit]:
     """The nearest edits whose subject is not named, with features for `Calibrated.unnamed`."""
     text = parsed.wholes(())[0]
     sharing = index.sharing(text)
@@ -183,7 +189,7 @@ def _nearest_unnamed(parsed: ParsedQuery, index: EditIndex) -> list[Comparison]:
     [vector] = index.embed([text])
     cosines_by_edit = index.nearest(vector)  # the largest first
     words_of_query = set(words(text))
-    comparisons = []
+    compared_edits = []
     for edit_id, cosine in cosines_by_edit.items():
         if edit_id not in sharing:
             continue
@@ -198,8 +204,8 @@ def _nearest_unnamed(parsed: ParsedQuery, index: EditIndex) -> list[Comparison]:
             "margin": cosine - next(rivals, 0.0),
             "named": _share_of_name(edit, words_of_query),
         }
-        comparisons.append(Comparison(edit, None, features))
-    return comparisons
+        compared_edits.append(ComparedEdit(edit, None, features))
+    return compared_edits
 
 
 def _share_of_name(edit: EditVersion, words_of_query: set[str]) -> float:

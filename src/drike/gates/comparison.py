@@ -14,7 +14,7 @@ from math import log
 from drike.edits.record import EditVersion
 from drike.encoders.base import FloatArray
 from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
-from drike.gates.index import EditIndex
+from drike.gates.index import EditIndex, agreements
 from drike.gates.name_index import Mention
 from drike.gates.parsed_query import ParsedQuery
 from drike.gates.relations import (
@@ -45,7 +45,7 @@ _FULL_AGREEMENT = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedEdit:
     """An edit, the name by which the query names it, if it does, and their features."""
 
     edit: EditVersion
@@ -85,7 +85,7 @@ class Reading:
 
     def compared(
         self, edit: EditVersion, masked_query: str, nearest: _NearestPart, agreement: Agreement
-    ) -> Comparison:
+    ) -> ComparedEdit:
         """An edit with its features by the part of the query that is nearest to it.
 
         masked_query: the edit's, with "it" for the subject.
@@ -112,7 +112,7 @@ class Reading:
         }
         if self.subjects is not None:
             features |= object_features(part, mentions, self.subjects)
-        return Comparison(edit, mentions[0].name, features)
+        return ComparedEdit(edit, mentions[0].name, features)
 
     def _is_about_another(self, edit: EditVersion, part: str) -> bool:
         """Whether a part is surely about a longer name, or another time, person or case."""
@@ -177,7 +177,7 @@ class _Match:
     nearest: _NearestPart
 
 
-def compared(readings: Sequence[Reading], index: EditIndex) -> list[Comparison]:
+def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit]:
     """The edits whose subject, or whose object, is named, with features for `Calibrated.named`.
 
     Texts of all readings are embedded at once, as far as they are `affordable`.
@@ -201,13 +201,13 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[Comparison]:
         )
         matches += [_Match(group.reading, i, nearest_parts[i]) for i in nearest_ids]
 
-    agreements = index.agreements([match.edit_id for match in matches], vectors)
+    agreements_by_edit = agreements(index, [match.edit_id for match in matches], vectors)
     return [
         match.reading.compared(
             index.edits[match.edit_id],
             index.masked.texts[match.edit_id][0],
             match.nearest,
-            agreements[match.edit_id][place_of[match.nearest.text]],
+            agreements_by_edit[match.edit_id][place_of[match.nearest.text]],
         )
         for match in matches
     ]

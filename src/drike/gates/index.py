@@ -202,19 +202,6 @@ class EditIndex:
         worded = {text: self._worded(text) for text, _ in most}
         return Wordings(worded, inventory(self.require_encoder()))
 
-    def agreements(
-        self, edit_ids: Iterable[int], vectors: FloatArray
-    ) -> dict[int, list[Agreement]]:
-        """What each of some questions has in common with edits, by their ids.
-
-        vectors: the questions' salient unit vectors [n, d]. Raises ValueError without an encoder.
-        """
-        worded_by_edit = {
-            edit_id: {text: self._worded(text) for text in self.masked.texts[edit_id]}
-            for edit_id in edit_ids
-        }
-        return self.wordings.agreements(worded_by_edit, vectors)
-
     def _worded(self, text: str) -> Worded:
         """What the active edits with a masked text answer; if there are none, the shadow ones.
 
@@ -320,6 +307,20 @@ class EditIndex:
             if text not in touched
         }
         return index
+
+
+def agreements(
+    index: EditIndex, edit_ids: Iterable[int], vectors: FloatArray
+) -> dict[int, list[Agreement]]:
+    """What each of some questions has in common with edits, by their ids.
+
+    vectors: the questions' salient unit vectors [n, d]. Raises ValueError without an encoder.
+    """
+    worded_by_edit = {
+        edit_id: {text: index._worded(text) for text in index.masked.texts[edit_id]}
+        for edit_id in edit_ids
+    }
+    return index.wordings.agreements(worded_by_edit, vectors)
 
 
 def _counted(

@@ -188,9 +188,15 @@ class NameIndex:
             if is_inside and (is_last_name or other_place(words, begin, end)):
                 continue  # it names another person or place
             yield Mention(
-                text, meaning.kind, begin, end, meaning.edits,
-                ambiguous=is_ambiguous or meaning.shared, cased=is_cased, inside=is_inside,
-            )  # fmt: skip
+                text,
+                meaning.kind,
+                begin,
+                end,
+                meaning.edits,
+                ambiguous=is_ambiguous or meaning.shared,
+                cased=is_cased,
+                inside=is_inside,
+            )
 
     def _meanings_of(self, name: int) -> list[_Meaning]:
         """What a name may mean, by its fingerprint; it is kept."""

@@ -19,8 +19,8 @@ class OverlayDict(Mapping[Key, Value]):
     base: shared by copies until much has changed. changes: the values that differ from it; None for
     a key that is gone.
 
-    Plain dictionaries are looked up in faster than a persistent map, and decisions look up far more
-    often than edits change.
+    Decisions look up far more often than edits change: a look-up takes two plain dictionaries at
+    most, and a change copies only the changes before it.
     """
 
     def __init__(

@@ -1,1 +1,4 @@
-"""In-context editing studied: data sets, editors, training, evaluation, and the runs and reports that record them."""
+"""In-context editing studied: data sets, editors, training and evaluation.
+
+Runs and reports record them; `deployment` holds a model with many edits in force.
+"""

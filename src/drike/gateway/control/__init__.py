@@ -1,1 +1,1 @@
-"""The admin port: changes of edits by people, the page, and webhooks about edits that need a person."""
+"""The admin port: changes of edits by people, trials, the page, and webhooks for people."""

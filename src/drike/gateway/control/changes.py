@@ -1,4 +1,4 @@
-"""What people do on the admin port: change edits, each time to a new version, and work on reports of wrong answers."""
+"""What people do on the admin port: change edits, and work on reports of wrong answers."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from drike.edits.record import EditVersion, Status, UnavailableError
+from drike.edits.record import EditRecord, EditVersion, Status, UnavailableError
 from drike.edits.record_json import fields_of, record_of, to_values
 from drike.edits.times import stamp
 from drike.gateway.errors import RequestError
@@ -35,7 +35,8 @@ SECONDS_FOR_STORE = 5.0  # that others may hold
 Json = dict[str, Any]
 Make = Callable[[EditStore], Sequence[EditVersion] | None]
 
-_TEXTS = {"negatives": "negatives", "wordings": "paraphrases"}  # changes that add a text, and where
+# Changes that add a text, and the field of a record that they add it to.
+_TEXTS = {"negatives": "negatives", "wordings": "paraphrases"}
 # Who may propose may add texts and change fields, too: for them these are proposals.
 _ROLES = {
     **dict.fromkeys(("propose", "change", *_TEXTS), KeyRole.PROPOSE),
@@ -87,10 +88,12 @@ class AdminCall:
             )
 
     async def write(self, make: Make) -> Json:
-        """Make changes, all or none, and answer once they are in force; none if late or hung up. Raises StoreError."""
-        settled = (
-            threading.Lock()
-        )  # of the changes and what gives them up, the first to take it decides
+        """Make changes, all or none, and answer once they are in force.
+
+        None are made if the store is late, or the client has hung up. Raises StoreError.
+        """
+        # Of the changes and what gives them up, the first to take it decides.
+        settled = threading.Lock()
 
         def work() -> Sequence[EditVersion]:
             with self.feed.store.transaction():
@@ -119,71 +122,94 @@ class AdminCall:
 
 
 async def add(call: AdminCall) -> Json:
-    """Add an edit; as a proposal, where its author may not decide or the store requires approvals."""
-    fields, principal = dict(call.values), call.principal
+    """Add an edit.
+
+    It is a proposal where its author may not decide, or the store requires approvals.
+    """
+    principal = call.principal
+    fields = dict(call.values)
     supersede = fields.pop("supersede", False) is True
     record = record_of(fields)
-    claimed = None if principal.name else record.author
-    author = principal.author if claimed is None else claimed_author(claimed, principal.author)
+    author = principal.author
+    if record.author is not None and not principal.name:
+        author = claimed_author(record.author, principal.author)
     record = replace(record, author=author, move=None)
     if not (record.status.in_use or record.status in (Status.DRAFT, Status.PROPOSED)):
         call.require(KeyRole.APPROVE)
-    may = principal.role.includes(KeyRole.APPROVE)
-    return await call.write(
-        lambda store: store.put(moves.entering(store, record, decides=may), supersede=supersede)
-    )
+    decides = principal.role.includes(KeyRole.APPROVE)
+
+    def put(store: EditStore) -> Sequence[EditVersion]:
+        entering = moves.entering(store, record, decides=decides)
+        return store.put(entering, supersede=supersede)
+
+    return await call.write(put)
 
 
 async def change(call: AdminCall) -> Json:
-    """Make a new version of an edit. Raises RequestError, and ValueError for values that do not suit the change."""
-    id, name = call.id, call.request.path_params["change"]
+    """Make a new version of an edit.
+
+    Raises RequestError, and ValueError for values that do not suit the change.
+    """
+    edit_id = call.id
+    name = call.request.path_params["change"]
     if name not in _ROLES:
         raise RequestError(404, "no_such_path", f"an edit has no {name}")
     call.require(_ROLES[name])
-    values, why = (
-        call.values,
-        {"author": call.principal.author, "reason": call.field("reason", str)},
-    )
-    version, until, supersede = (
-        call.field("version", int),
-        call.field("until", str),
-        values.get("supersede") is True,
-    )
-    into = None if values.get("into") is None else read(Status, values["into"])
-    asked = values.get("propose") is True or not call.principal.role.includes(KeyRole.APPROVE)
+    why = {"author": call.principal.author, "reason": call.field("reason", str)}
+    version = call.field("version", int)
+    until = call.field("until", str)
+    supersede = call.values.get("supersede") is True
+    into = call.values.get("into")
+    status = None if into is None else read(Status, into)
     acts: Mapping[str, Make] = {
-        "propose": lambda store: moves.propose(store, id, into=into, **why),
+        "propose": lambda store: moves.propose(store, edit_id, into=status, **why),
         "approve": lambda store: moves.approve(
-            store, id, version=version, supersede=supersede, **why
+            store, edit_id, version=version, supersede=supersede, **why
         ),
-        "reject": lambda store: moves.reject(store, id, version=version, **why),
-        "review": lambda store: moves.review(store, id, until=until, **why),
-        "retire": lambda store: moves.retire(store, id, **why),
-        "rollback": lambda store: moves.rollback(store, id, version, **why),
+        "reject": lambda store: moves.reject(store, edit_id, version=version, **why),
+        "review": lambda store: moves.review(store, edit_id, until=until, **why),
+        "retire": lambda store: moves.retire(store, edit_id, **why),
+        "rollback": lambda store: moves.rollback(store, edit_id, version, **why),
     }
     if name in acts:
         return await call.write(acts[name])
-    fields, text = {}, None
-    if name == "change":
-        fields = fields_of(values.get("changes"))
-    elif name == "status":
-        fields = {"status": read(Status, values.get("status", ""))}
-        if fields["status"] not in _STATUSES:
-            raise ValueError(
-                f"status is {', '.join(_STATUSES)}; for {fields['status']} there are other moves"
-            )
-    elif (text := call.field("text", str)) is None:
-        raise ValueError("text is missing")
+
+    changes_of = _changes(name, call)
+    may_decide = call.principal.role.includes(KeyRole.APPROVE)
+    is_proposal = call.values.get("propose") is True or not may_decide
 
     def make(store: EditStore) -> Sequence[EditVersion]:
-        changes = dict(fields)
-        if texts := _TEXTS.get(name):
-            changes[texts] = (*getattr(moves.changeable(versions_of(store, id)), texts), text)
+        record = moves.changeable(versions_of(store, edit_id)) if name in _TEXTS else None
         return moves.change(
-            store, id, changes, propose=asked, version=version, supersede=supersede, **why
+            store,
+            edit_id,
+            changes_of(record),
+            propose=is_proposal,
+            version=version,
+            supersede=supersede,
+            **why,
         )
 
     return await call.write(make)
+
+
+def _changes(name: str, call: AdminCall) -> Callable[[EditRecord | None], dict[str, Any]]:
+    """The fields that a change sets, given the record if it adds a text. Raises ValueError."""
+    if name == "change":
+        fields = fields_of(call.values.get("changes"))
+        return lambda record: dict(fields)
+    if name == "status":
+        status = read(Status, call.values.get("status", ""))
+        if status not in _STATUSES:
+            raise ValueError(
+                f"status is {', '.join(_STATUSES)}; for {status} there are other moves"
+            )
+        return lambda record: {"status": status}
+    text = call.field("text", str)
+    if text is None:
+        raise ValueError("text is missing")
+    field = _TEXTS[name]
+    return lambda record: {field: (*getattr(record, field), text)}
 
 
 async def approvals(call: AdminCall) -> Json:
@@ -196,10 +222,8 @@ async def approvals(call: AdminCall) -> Json:
             raise ValueError(f"needed must be a number from 0 to {moves.MOST_APPROVALS}")
         await call.write(lambda store: require_approvals(store, number, call.principal.author))
     needed = await in_daemon_thread(required_approvals, store)
-    return {
-        "needed": needed,
-        "set": (await in_daemon_thread(store.settings.history, APPROVALS_SET))[::-1],
-    }
+    history = await in_daemon_thread(store.settings.history, APPROVALS_SET)
+    return {"needed": needed, "set": history[::-1]}
 
 
 async def inbox(call: AdminCall) -> Json:
@@ -264,35 +288,34 @@ async def _for_each(call: AdminCall, act: Callable[[EditStore, int], object]) ->
 def _numbers(call: AdminCall) -> list[int]:
     """The reports that a request names. Raises ValueError."""
     numbers = call.values.get("reports")
-    if (
-        not isinstance(numbers, list)
-        or not numbers
-        or any(type(number) is not int for number in numbers)
-    ):
+    are_numbers = isinstance(numbers, list) and all(type(number) is int for number in numbers)
+    if not numbers or not are_numbers:
         raise ValueError("reports must be a list of numbers of reports")
-    return numbers
+    return list(numbers)
 
 
 def edit_json(edit: EditVersion, feed: EditFeed | None = None) -> Json:
-    """A version of an edit and, as a feed knows it, whether it is in force, due for review, or to be changed."""
-    known: Json = {
+    """A version of an edit.
+
+    As a feed knows it, also whether it is in force, due for review, or to be changed.
+    """
+    values: Json = {
         "id": edit.id,
         "version": edit.version,
         "created_at": edit.created_at,
         "number": edit.number,
+        **to_values(edit.record),
     }
-    known |= to_values(edit.record)
     if feed is None:
-        return known
+        return values
+    in_force = feed.index.edits.get(edit.id)
+    is_latest = feed.snapshot.edits.get(edit.id) == edit
     proposal = feed.snapshot.proposals.get(edit.id)
-    waiting = None if proposal in (None, edit) else edit_json(proposal)
-    held = feed.index.edits.get(edit.id)
-    late = feed.snapshot.edits.get(edit.id) == edit and moves.is_due(
-        edit.record, stamp(datetime.now(UTC))
-    )
+    if proposal == edit:
+        proposal = None
     return {
-        **known,
-        "in_force": held is not None and held.version == edit.version,
-        "due": late,
-        "proposal": waiting,
+        **values,
+        "in_force": in_force is not None and in_force.version == edit.version,
+        "due": is_latest and moves.is_due(edit.record, stamp(datetime.now(UTC))),
+        "proposal": None if proposal is None else edit_json(proposal),
     }

@@ -86,13 +86,19 @@ def read_cases(
     for row, edits in edited_rows:
         defect = _defect(edits, form.answers(row), is_published=form.is_published)
         if defect is not None:
-            log.dropped["row", defect].append(row)
+            log.drop("row", defect, row)
             continue
 
-        rewrites = [rewrite_probe(edit) for edit in edits]
-        questions = _useful(form.questions(row, edits, log, wordings), row, edits, log)
-        case = EditCase(row.case_id(), edits[0], (), other_edits=tuple(edits[1:]))
-        yield row, with_questions(case, [*rewrites, *questions])
+        questions = form.questions(row, edits, log, wordings)
+        yield row, _case(row, edits, _useful(questions, row, edits, log))
+
+
+def _case(row: Row, edits: Sequence[Edit], questions: Questions) -> EditCase:
+    """The rewrite probe of each edit, and the questions."""
+    own_edit, *other_edits = edits
+    case = EditCase(row.case_id(), own_edit, (), other_edits=tuple(other_edits))
+    rewrites = [rewrite_probe(edit) for edit in edits]
+    return with_questions(case, [*rewrites, *questions])
 
 
 def with_questions(case: EditCase, questions: Iterable[Probe | BaselineQuestion]) -> EditCase:
@@ -197,7 +203,7 @@ def _useful(questions: Questions, row: Row, edits: Sequence[Edit], log: ReadLog)
         if defect is None:
             yield question
         else:
-            log.dropped[_name_of(aspect), defect].append(row)
+            log.drop(_name_of(aspect), defect, row)
 
 
 def _defect_of_answer(question: Probe | BaselineQuestion, edit: Edit) -> str | None:

@@ -189,9 +189,9 @@ def _identify(formed_rows: Sequence[_FormedRow], log: ReadLog) -> _IdentifiedRow
         elif row.file != first.row.file and first.fact != formed.fact:
             unnumbered.append(formed)
         elif row.file != first.row.file:
-            log.dropped["row", "case_id occurs in an earlier file"].append(row)
+            log.drop("row", "case_id occurs in an earlier file", row)
         elif row.values == first.row.values:
-            log.dropped["row", "row is repeated in its file"].append(row)
+            log.drop("row", "row is repeated in its file", row)
         else:
             raise row.wrong(
                 "case_id", f"is also the one of row {first.row.index}, whose content differs"
@@ -226,7 +226,7 @@ def _cases(identified: _IdentifiedRows, options: _Options, log: ReadLog) -> Iter
                 continue
             content = replace(case, case_id="")
             if case.case_id in identified.numbered and content in seen:
-                log.dropped["row", "edit and probes repeat another row's"].append(row)
+                log.drop("row", "edit and probes repeat another row's", row)
             else:
                 seen.add(content)
                 yield case

@@ -40,3 +40,7 @@ class ReadLog:
         default_factory=lambda: defaultdict(list)
     )
     cuts: list[Cut] = field(default_factory=list)
+
+    def drop(self, what: str, reason: str, row: Row) -> None:
+        """Record that a row, or one of its probes, is dropped; `what` names which, in the singular."""
+        self.dropped[what, reason].append(row)

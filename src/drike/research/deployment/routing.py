@@ -36,8 +36,14 @@ def write_prompts(editor: Editor, decisions: Sequence[Decision]) -> list[Prompt]
     written: dict[tuple[tuple[Edit, ...], str], Prompt] = {}
     for edits, distinct_queries in queries_by_edits.items():
         queries = list(distinct_queries)
-        bare_prompts = [Prompt(query) for query in queries]
-        prompts = editor.prompts(edits, queries) if edits else bare_prompts
+        prompts = _prompts_under(editor, edits, queries)
         for query, prompt in zip(queries, prompts, strict=True):
             written[edits, query] = prompt
     return [written[decision.edits, decision.query] for decision in decisions]
+
+
+def _prompts_under(editor: Editor, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+    """A prompt for each query under the same edits; the query itself under none."""
+    if not edits:
+        return [Prompt(query) for query in queries]
+    return editor.prompts(edits, queries)

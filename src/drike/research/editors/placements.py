@@ -16,7 +16,7 @@ from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.selectors import copies_and_updates
 
-REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
+REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations stay in memory
 _DEMONSTRATIONS = (2, 4, 16)
 
 # Each query with its new object on a line: no word says what they are.
@@ -26,11 +26,11 @@ NEW_FACTS = FactPrompt("New facts", "New Fact: {}\n", "Prompt: ")
 
 
 def placements(chat: bool) -> Mapping[str, Placement]:
-    """All that are compared, by name, for a model that chats, or that only completes."""
-    return _of_chats() if chat else _of_completions()
+    """All placements that are compared, by name, for a model that chats or one that completes."""
+    return _for_chats() if chat else _for_completions()
 
 
-def _of_chats() -> Mapping[str, Placement]:
+def _for_chats() -> Mapping[str, Placement]:
     blocks_with_demonstrations = {
         name: AsBlock(editor) for name, editor in _demonstrating_by_name().items()
     }
@@ -46,7 +46,7 @@ def _as_questions_and_answers(edits: Sequence[Edit]) -> list[str]:
     return [f"Q: {edit.query} A: {edit.target_new}" for edit in edits]
 
 
-def _of_completions() -> Mapping[str, Placement]:
+def _for_completions() -> Mapping[str, Placement]:
     editors: dict[str, Editor] = {
         "new-fact": NEW_FACTS,
         "question-answer": PAIRS,

@@ -317,25 +317,30 @@ def _retains_row(name: str, retains: tables.Distribution) -> tuple[Cell, ...]:
 def _settings(groups: Sequence[Group]) -> Section:
     """The settings of the runs, a column each: enough to repeat them."""
     runs = [run for group in groups for run in group.runs]
-    names = dict.fromkeys(name for run in runs for name in run.settings)
-    rows = [
-        ("folder", *(run.folder for run in runs)),
-        ("started", *(run.started for run in runs)),
-        ("model", *(run.model for run in runs)),
-        ("dtype of the weights", *(_identity(run, "dtype") for run in runs)),
-        ("SHA-256 of the weights", *(_identity(run, "weights_sha256") for run in runs)),
-        ("seed", *(str(run.seed) for run in runs)),
-    ]
-    for name in names:
-        rows.append((name, *(run.settings.get(name, "default") for run in runs)))
-    for package in ("drike", "torch", "transformers"):
-        rows.append((package, *(run.versions.get(package, "n/a") for run in runs)))
+    names = list(dict.fromkeys(name for run in runs for name in run.settings))
+    columns = [_settings_of(run, names) for run in runs]
 
-    columns = [f"run {number}" for number in range(1, len(runs) + 1)]
-    table = Table("Settings of the runs", ("", *columns), tuple(rows), wide=True)
+    header = ["", *(f"run {number}" for number in range(1, len(runs) + 1))]
+    rows = []
+    for name in columns[0]:
+        rows.append((name, *(column[name] for column in columns)))
+    table = Table("Settings of the runs", tuple(header), tuple(rows), wide=True)
     return Section("runs", "Settings", (), [table])
 
 
-def _identity(run: ReportedRun, name: str) -> str:
-    """A part of what identifies a run's weights; a digest is cut to what tells two apart."""
-    return run.identity.get(name, "n/a")[:16]
+def _settings_of(run: ReportedRun, names: Sequence[str]) -> dict[str, str]:
+    """A run's column. names: of the settings of all runs."""
+    column = {
+        "folder": run.folder,
+        "started": run.started,
+        "model": run.model,
+        "dtype of the weights": run.identity.get("dtype", "n/a"),
+        # Its beginning tells two apart.
+        "SHA-256 of the weights": run.identity.get("weights_sha256", "n/a")[:16],
+        "seed": str(run.seed),
+    }
+    for name in names:
+        column[name] = run.settings.get(name, "default")
+    for package in ("drike", "torch", "transformers"):
+        column[package] = run.versions.get(package, "n/a")
+    return column

@@ -79,17 +79,14 @@ class Rollout(Choice):
 
         There are k prefixes, or fewer if the longer ones exceed the editor's limit.
         """
+        longest_fitting = self.editor.fit(self._prefix(self.k), queries)
+        prefixes = [self._prefix(j) for j in range(1, longest_fitting.k + 1)]
+        return [self.editor.show(prefix, queries) for prefix in prefixes]
+
+    def _prefix(self, j: int) -> Selection:
+        """Copies, updates, and the first j retains in the order in which they are tried."""
         retains = tuple(self.pool.retains[index] for index in self.order)
-        ranking = Ranking(retains, self.order, self.probs)
-
-        longest = Selection.of_ranking(self.pool, ranking, self.k)
-        longest_fitting = self.editor.fit(longest, queries)
-
-        prompts = []
-        for j in range(1, longest_fitting.k + 1):
-            prefix = Selection.of_ranking(self.pool, ranking, j)
-            prompts.append(self.editor.show(prefix, queries))
-        return prompts
+        return Selection.of_ranking(self.pool, Ranking(retains, self.order, self.probs), j)
 
 
 @dataclass(frozen=True)
@@ -144,9 +141,8 @@ class EpisodeRecord:
         if sorted(self.order) != list(range(n)) or len(self.probs) != n:
             raise ValueError("order and probs are not those of one ranking")
 
-        one_of_each_per_prefix = len(self.rewards) == len(self.correct) == self.k
-        in_range = 1 <= self.k <= n and self.kept >= 1 and self.epoch >= 1
-        if not one_of_each_per_prefix or not in_range:
+        lengths = {len(self.rewards), len(self.correct)}
+        if lengths != {self.k} or not 1 <= self.k <= n or self.kept < 1 or self.epoch < 1:
             raise ValueError("k, kept, rewards and correct do not go together")
         if self.probes is not None and len(self.probes) != self.k:
             raise ValueError("probes are not those of k prefixes")

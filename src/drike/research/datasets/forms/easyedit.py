@@ -43,7 +43,7 @@ def _screened_questions(
     start = known_end(text, edit.subject or "", templates)
     if start is None or not begins(text, start):
         reason = "rephrase_prompt is not a known wording of the question"
-        log.dropped["paraphrase", reason].append(row)
+        log.drop("paraphrase", reason, row)
     else:
         how: How = "template" if start > 0 else "unchanged"
         log.cuts.append(Cut(text, text[start:], how, suspicious=False))

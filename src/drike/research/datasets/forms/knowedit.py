@@ -74,7 +74,7 @@ def _neighbours(row: Row, edit: Edit, log: ReadLog) -> Iterator[Probe]:
         answer = fact.answer("ground_truth")
         is_about_subject = mentions(query, edit.subject or "")
         if is_about_subject and answer and is_answer(answer, old_answers):
-            log.dropped["neighbour", "asks the edited fact (own subject, old object)"].append(row)
+            log.drop("neighbour", "asks the edited fact (own subject, old object)", row)
             continue
         yield neighbour(edit, query, answer)
         if is_about_subject:
@@ -87,7 +87,7 @@ def _queries_by_alias(row: Row, edit: Edit, log: ReadLog, what: str) -> Iterator
         if is_answer(edit.target_new, fact.aliases("ground_truth")):
             yield fact.answer("prompt")
         else:
-            log.dropped[what, "its answer is not the new object"].append(row)
+            log.drop(what, "its answer is not the new object", row)
 
 
 def _consequences(row: Row, edit: Edit, log: ReadLog) -> Iterator[Probe]:
@@ -97,13 +97,13 @@ def _consequences(row: Row, edit: Edit, log: ReadLog) -> Iterator[Probe]:
         if is_made_up:
             yield _probe(Aspect.MULTI_HOP, fact, None)
         else:
-            log.dropped["multi_hop probe", "follows from the other target"].append(row)
+            log.drop("multi_hop probe", "follows from the other target", row)
 
     for fact in row.objects("portability", "Logical_Generalization"):
         if not is_made_up:
-            log.dropped["reverse probe", "follows from the other target"].append(row)
+            log.drop("reverse probe", "follows from the other target", row)
         elif not is_answer(edit.subject or "", fact.aliases("ground_truth")):
-            log.dropped["reverse probe", "its answer is not the subject"].append(row)
+            log.drop("reverse probe", "its answer is not the subject", row)
         else:
             yield _probe(Aspect.REVERSE, fact, None)
 

@@ -53,7 +53,7 @@ def _questions(
     changes_nothing = old_answer is not None and is_answer(old_answer, [new_answer, *aliases])
     for text in row.texts("questions"):
         if changes_nothing:
-            log.dropped["multi_hop probe", "the edits do not change its answer"].append(row)
+            log.drop("multi_hop probe", "the edits do not change its answer", row)
         else:
             yield Probe(Aspect.MULTI_HOP, text, new_answer, old_answer, tuple(aliases), hops=hops)
 
@@ -63,7 +63,7 @@ def _hops(row: Row, log: ReadLog) -> int | None:
     old_hops = len(row.objects("single_hops"))
     new_hops = len(row.objects("new_single_hops"))
     if old_hops and new_hops and old_hops != new_hops:
-        log.dropped["number of hops", "single_hops and new_single_hops differ in it"].append(row)
+        log.drop("number of hops", "single_hops and new_single_hops differ in it", row)
         return None
     return new_hops or old_hops or None
 

@@ -1,0 +1,163 @@
+"""Trials on the admin port: what is decided on a question, and what the upstream answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from drike.edits.record import EditVersion
+from drike.gates.decision import Candidate, Decision
+from drike.gateway.answers import text_of
+from drike.gateway.calls import Upstream, whole
+from drike.gateway.control.changes import AdminCall, Json, edit_json
+from drike.gateway.editing import TRIAL, RequestEditor
+from drike.gateway.errors import RequestError, UpstreamError
+from drike.gateway.feed import EditFeed
+from drike.gateway.http.relay import while_connected
+from drike.gateway.http.threads import in_daemon_thread
+from drike.gateway.proving.questions import Question, questions_about
+from drike.gateway.proving.verification import Verdict, by_concern, named
+from drike.gateway.requests import one_message
+from drike.models.served.quirks import NEWER_LIMIT, OLDER_LIMIT, for_newer_models
+from drike.stores.edit_store import versions_of
+
+_MAX_TRIALS = 16  # at once
+_TOKENS = 64  # of an answer
+_THOUGHTS = 2048  # tokens of an answer with thoughts
+_MAX_CANDIDATES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Questions that people try, by the way of users' requests; no decision on them is recorded.
+
+    slots: so that not too many are tried at once.
+    """
+
+    editor: RequestEditor
+    upstream: Upstream
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_TRIALS))
+
+    async def decide(self, call: AdminCall) -> Json:
+        """The decision on a query."""
+        params = call.request.query_params
+        chat = one_message(params.get("model", "default"), params.get("q", ""))
+        decision, _ = await self.editor.trial(chat, call.feed, ask=params.get("ask") != "no")
+        return decision_json(decision, call.feed)
+
+    async def ask(self, call: AdminCall) -> Json:
+        """Ask the upstream without and with the edits that match."""
+        query = call.values.get("query")
+        model = call.values.get("model", "default")
+        max_tokens = call.values.get("max_tokens", 64)
+        if not isinstance(query, str) or not isinstance(model, str) or type(max_tokens) is not int:
+            raise ValueError("query, model or max_tokens is missing, or is not of its type")
+        if self.slots.locked():
+            raise RequestError(
+                429, "busy", f"{_MAX_TRIALS} questions are being tried: try again in a second"
+            )
+        chat = one_message(model, query, max_tokens=max_tokens)
+        async with self.slots, while_connected(call.request.receive):
+            decision, edited = await self.editor.trial(chat, call.feed)
+            before = await self._answer(chat.body)
+            after = before if edited == chat.body else await self._answer(edited)
+        return {
+            "decision": decision_json(decision, call.feed),
+            "before": before,
+            "after": after,
+            "sent": json.loads(edited)["messages"][-1]["content"],
+        }
+
+    async def verify(self, call: AdminCall) -> Json:
+        """Ask the upstream about an edit, which is in force for these questions alone.
+
+        It may be a draft or a proposal.
+        """
+        model = call.field("model", str) or "default"
+        versions = await in_daemon_thread(versions_of, call.feed.store, call.id)
+        record = replace(versions[-1].record, only=())  # whatever requests it is for
+        edit = replace(versions[-1], record=record)
+        feed = await in_daemon_thread(call.feed.trying, [edit])
+        verdicts: list[Verdict] = []
+        async with self.slots, while_connected(call.request.receive):
+            for question in questions_about([edit], feed.index):
+                if question.first is None:
+                    verdicts.append(await self._verdict(question, model, feed))
+        return _verdicts_json(edit, verdicts)
+
+    async def _verdict(self, question: Question, model: str, feed: EditFeed) -> Verdict:
+        chat = one_message(model, question.text, max_tokens=_TOKENS)
+        decision, body = await self.editor.trial(chat, feed)
+        unedited = None if question.kind.concerns else await self._answer(chat.body)
+        answer = await self._answer(body)
+        edits = tuple(map(named, decision.matched))
+        scope = "fired" if edits else "abstained"
+        stated = question.edit.record.states(answer)
+        return Verdict(question, answer, stated, edits, scope, unedited=unedited)
+
+    async def _answer(self, body: bytes) -> str:
+        """The text of the upstream's answer to a chat.
+
+        Raises UpstreamError, also for a chat that the upstream refuses.
+        """
+        try:
+            async with self.upstream.exchange(replace(TRIAL, body=body)) as reply:
+                answer = json.loads(await whole(reply))
+            if reply.status == 400:
+                request = json.loads(body)
+                if request.get(OLDER_LIMIT):
+                    thinking = {**for_newer_models(request), NEWER_LIMIT: _THOUGHTS}
+                    return await self._answer(json.dumps(thinking).encode())
+            if reply.status != 200:
+                problem = answer["error"]["message"]
+                raise UpstreamError(f"the upstream refuses the question: {problem}")
+            return text_of({"choices": [answer["choices"][0]]})
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise UpstreamError("the upstream's answer is not in OpenAI's form") from None
+
+
+def _verdicts_json(edit: EditVersion, verdicts: Sequence[Verdict]) -> Json:
+    concerned, others = by_concern(verdicts)
+    return {
+        "edit": edit.id,
+        "version": edit.version,
+        "asked": len(concerned),
+        "took": sum(not verdict.problem for verdict in concerned),
+        "others": len(others),
+        "leaked": sum(bool(verdict.problem) for verdict in others),
+        "failures": [
+            {
+                "question": verdict.question.text,
+                "answer": verdict.answer,
+                "problem": verdict.problem,
+            }
+            for verdict in verdicts
+            if verdict.problem
+        ],
+    }
+
+
+def decision_json(decision: Decision, feed: EditFeed) -> Json:
+    """A decision with the best of the candidates that were considered."""
+    return {
+        "query": decision.query,
+        "fired": [edit_json(edit, feed) for edit in decision.matched],
+        "considered": [
+            _candidate_json(candidate, feed) for candidate in decision.candidates[:_MAX_CANDIDATES]
+        ],
+        "reason": decision.reason,
+    }
+
+
+def _candidate_json(candidate: Candidate, feed: EditFeed) -> Json:
+    values: Json = {
+        "edit": edit_json(candidate.edit, feed),
+        "probability": candidate.probability,
+        "name": candidate.name,
+        "features": dict(candidate.features),
+    }
+    if candidate.answer:
+        values["answer"] = candidate.answer
+    return values
