@@ -1,4 +1,4 @@
-"""The public names of drike and where they live: the one list, from which `__init__.py` also fetches them."""
+"""The public names of drike and where they live: the one list, which `__init__.py` reads."""
 
 from drike import models as _models
 from drike.answers.statements import Stated as Stated

@@ -1,7 +1,8 @@
-"""`drike` and `python -m drike`: load the command line, and end quietly if interrupted while it loads.
+"""`drike` and `python -m drike`: load the command line, and end quietly if that is interrupted.
 
-No module is taken from the working folder, where anybody's files may be, neither here nor by processes that this one
-starts; `python -P -m drike` also keeps Python from looking there before this runs.
+No module is taken from the working folder, where anybody's files may be, neither here nor by
+processes that this one starts; `python -P -m drike` also keeps Python from looking there before
+this runs.
 """
 
 import os

@@ -22,9 +22,9 @@ from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import summarise
 from drike.research.report.gate_tables import gate_table, near_misses
 from drike.research.runs.files import read_outcomes
+from tests.fakes.capitals import CAPITALS, follows_the_fact, old_object
 from tests.fakes.commands import run
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, follows_the_fact, old_object
+from tests.fakes.models import ScriptedModel
 
 SOME = CAPITALS[:12]
 SMALL = ("--encoder", "hashing", "--model", "reader", "--test", "2", "--editors", "factprompt")
@@ -105,17 +105,21 @@ def test_a_neighbour_behind_a_distracting_sentence_does_not_ask_the_edit() -> No
 def test_a_store_of_a_case_holds_its_edits_and_nothing_that_contradicts_them() -> None:
     rival = Edit(CAPITALS[5].edit.query, "Elsewhere", "Old5", "Land5", "capital")
     edits = [*(case.edit for case in CAPITALS), rival]
-    small, whole = SimulatedStores(edits, 10, seed=3), SimulatedStores(edits)
-    assert len(small.index_for([rival]).edits) == 10 and small.index_for(
-        [rival]
-    ) is small.index_for([rival])
-    assert (
-        small.index_for([CAPITALS[4].edit]).edits
-        != SimulatedStores(edits, 10, seed=4).index_for([CAPITALS[4].edit]).edits
-    )
-    for own, other in ((rival, CAPITALS[5].edit), (CAPITALS[5].edit, rival)):
-        held = [one.record.edit for one in whole.index_for([own]).edits.values()]
-        assert own in held and other not in held and len(held) == len(CAPITALS)
+    small = SimulatedStores(edits, 10, seed=3)
+    whole = SimulatedStores(edits)
+    with_rival = small.index_for([rival])
+    assert len(with_rival.edits) == 10
+    assert small.index_for([rival]) is with_rival
+
+    fourth = CAPITALS[4].edit
+    of_another_seed = SimulatedStores(edits, 10, seed=4)
+    assert small.index_for([fourth]).edits != of_another_seed.index_for([fourth]).edits
+
+    for of_case, contradicting in ((rival, CAPITALS[5].edit), (CAPITALS[5].edit, rival)):
+        in_force = [edit.record.edit for edit in whole.index_for([of_case]).edits.values()]
+        assert of_case in in_force
+        assert contradicting not in in_force
+        assert len(in_force) == len(CAPITALS)
     with pytest.raises(UsageError, match="has no subject"):
         SimulatedStores([Edit("The sky is", "green")])
 

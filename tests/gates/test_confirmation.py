@@ -31,21 +31,12 @@ from drike.research.deployment.edited_model import EditedModel
 from drike.research.deployment.routing import route_each
 from drike.research.editors.factprompt import FactPrompt
 from drike.stores.opening import open_store
+from tests.fakes.capitals import CAPITALS, follows_the_fact
 from tests.fakes.commands import run
-from tests.fakes.gateways import (
-    ENTRY,
-    Doubting,
-    FewShots,
-    RawHandler,
-    Received,
-    Recorded,
-    Running,
-    echo,
-    running,
-    upstream,
-)
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, follows_the_fact
+from tests.fakes.gates import Doubting
+from tests.fakes.gateways import ENTRY, FewShots, Running, running
+from tests.fakes.models import ScriptedModel
+from tests.fakes.upstreams import RawHandler, Received, Recorded, echo, upstream
 
 CHAT = "/v1/chat/completions"
 ABOUT, OTHER = "Tell me of Peru", "Hello"

@@ -22,14 +22,9 @@ from drike.gates.index import EditIndex
 from drike.gateway.feed import EditFeed
 from drike.stores.moves import retire
 from drike.stores.sqlite import SqliteStore
-from tests.fakes.gateways import (
-    ENTRY,
-    Recorded,
-    Running,
-    decided,
-    running,
-)
+from tests.fakes.gateways import ENTRY, Running, decided, running
 from tests.fakes.indexes import GATE
+from tests.fakes.upstreams import Recorded
 
 ABOUT = "What is the capital of Peru?"
 

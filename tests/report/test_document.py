@@ -58,7 +58,8 @@ def test_editors_that_some_seeds_did_not_measure_are_named() -> None:
 
 
 def test_a_report_never_writes_over_a_text_of_somebody_else(demo: Path, tmp_path: Path) -> None:
-    page, text = tmp_path / "notes.html", tmp_path / "notes.md"
+    page = tmp_path / "notes.html"
+    text = tmp_path / "notes.md"
     text.write_text("mine", "utf-8")
     assert cli("report", str(demo), "--out", str(page)) == 2
     assert text.read_text("utf-8") == "mine" and not page.exists()
@@ -129,29 +130,32 @@ def test_scores_without_measurements_are_named_and_the_next_metric_ranks_the_edi
 
 
 def answered(correct: dict[str, Sequence[bool | None]]) -> Group:
-    """A group whose editors answer these rewrite, paraphrase and neighbourhood probes of as many cases right."""
+    """A group whose editors answer as given.
+
+    correct: by editor the verdicts on a rewrite, a paraphrase and a neighbourhood probe of each
+    case in turn.
+    """
     aspects = (Aspect.REWRITE, Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)
-    whole = run_of(0, editors=list(correct), cases=max(map(len, correct.values())) // 3)
-    probes = {
-        name: [
-            o
-            for i, o in enumerate(of)
-            if o.query.startswith(tuple(f"{aspect.value} 0" for aspect in aspects))
+    first_probes = tuple(f"{aspect.value} 0" for aspect in aspects)
+    most_answers = max(len(verdicts) for verdicts in correct.values())
+    whole = run_of(0, editors=list(correct), cases=most_answers // 3)
+    outcomes = {}
+    for editor, verdicts in correct.items():
+        asked = [
+            outcome for outcome in whole.outcomes[editor] if outcome.query.startswith(first_probes)
         ]
-        for name, of in whole.outcomes.items()
-    }
-    outcomes = {
-        name: tuple(
-            replace(o, correct=right) for o, right in zip(probes[name], values, strict=False)
+        outcomes[editor] = tuple(
+            replace(outcome, correct=verdict)
+            for outcome, verdict in zip(asked, verdicts, strict=False)
         )
-        for name, values in correct.items()
-    }
     [group] = grouped([replace(whole, outcomes=outcomes)])
     return group
 
 
 def test_the_verdict_claims_a_lead_only_if_the_interval_of_the_difference_excludes_0() -> None:
-    good, bad, near = [True] * 30, [True, True, False, False, True, True] * 5, [True] * 29 + [False]
+    good = [True] * 30
+    bad = [True, True, False, False, True, True] * 5
+    near = [True] * 29 + [False]
     clear = verdict(answered({"Unedited": [False] * 30, "IKE": bad, "DR-IKE": good}))
     assert clear == (
         "DR-IKE has the highest S, 1.000 [.69,1.00] on 10 test edits, significantly above IKE and Unedited."
@@ -175,7 +179,8 @@ def test_the_verdict_claims_a_lead_only_if_the_interval_of_the_difference_exclud
 
 
 def test_the_verdict_is_a_sentence_for_any_run() -> None:
-    good, none = [True] * 30, [None] * 30
+    good = [True] * 30
+    none = [None] * 30
     said = {
         "one editor": verdict(answered({"IKE": good})),
         "one editor and the unedited model": verdict(

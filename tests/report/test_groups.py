@@ -119,18 +119,21 @@ def test_editors_of_one_seed_can_come_from_several_runs() -> None:
 def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path) -> None:
     [run] = read_runs([demo])
     assert set(run.prompts) == set(run.outcomes)
-    for name, of_editor in run.outcomes.items():
-        kept, written = run.prompts[name], run.written[name]
-        assert len(kept) == 5 and set(kept) <= set(written)
-        for case_id, prompts in kept.items():
-            asked = [outcome for outcome in of_editor if outcome.case_id == case_id]
-            assert list(prompts.prompts) == list(dict.fromkeys(outcome.query for outcome in asked))
-            assert len(written[case_id]) == len(asked)
-            for outcome in asked:
-                roles, texts = zip(
-                    *(prompts.blocks[i] for i in prompts.prompts[outcome.query]), strict=True
-                )
-                assert roles.count("retain") == outcome.shots and outcome.query in texts[-1]
+    for editor, of_editor in run.outcomes.items():
+        prompts_by_case = run.prompts[editor]
+        written = run.written[editor]
+        assert len(prompts_by_case) == 5
+        assert set(prompts_by_case) <= set(written)
+        for case_id, saved in prompts_by_case.items():
+            of_case = [outcome for outcome in of_editor if outcome.case_id == case_id]
+            queries = dict.fromkeys(outcome.query for outcome in of_case)
+            assert list(saved.prompts) == list(queries)
+            assert len(written[case_id]) == len(of_case)
+            for outcome in of_case:
+                blocks = [saved.blocks[i] for i in saved.prompts[outcome.query]]
+                roles, texts = zip(*blocks, strict=True)
+                assert roles.count("retain") == outcome.shots
+                assert outcome.query in texts[-1]
     [group] = grouped([run])
     shown = example(group, group.ranked[0].editor)
     assert shown is not None

@@ -72,16 +72,18 @@ def test_a_page_is_accessible_to_screen_readers(hostile_page: str) -> None:
         for name in ("href", "aria-labelledby"):
             target = (attributes.get(name) or "").removeprefix("#")
             assert not target or target in ids
-    assert (
-        page.all("html")[0]["lang"] == "en"
-        and len(page.all("main")) == len(page.all("header")) == 1
-    )
+
+    assert page.all("html")[0]["lang"] == "en"
+    assert len(page.all("main")) == len(page.all("header")) == 1
     assert len(page.all("caption")) == len(page.all("table"))
+
     pictures = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
-    drawn = [svg for svg in page.all("svg") if "aria-hidden" not in svg and "x" not in svg]
-    assert len(pictures) == len(drawn) == 2
+    charts = [svg for svg in page.all("svg") if "aria-hidden" not in svg and "x" not in svg]
+    assert len(pictures) == len(charts) == 2
     assert all(len(picture["aria-label"] or "") > 20 for picture in pictures)
-    assert next(h for h, _ in page.elements if re.fullmatch("h[1-6]", h)) == "h1"
+
+    headings = [tag for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert headings[0] == "h1"
 
 
 def test_the_best_shares_and_the_direction_of_differences_are_marked() -> None:
@@ -149,19 +151,17 @@ def test_the_case_viewer_holds_every_outcome(demo: Path) -> None:
     data = json.loads(as_script(packed(groups)))
     run = groups[0].runs[0]
     assert len(data["cases"]) == len(run.test)
-    seen = {
-        (
-            data["editors"][answers[i]],
-            data["strings"][case_id],
-            data["strings"][probes[4 * p + 1]],
-            right == "1",
-        )
-        for _, _, case_id, probes, answers in data["cases"]
-        for i in range(0, len(answers), 7)
-        for p, right in enumerate(answers[i + 1])
-    }
-    assert seen == {
-        (o.editor, o.case_id, o.query, o.correct) for of in run.outcomes.values() for o in of
+    packed_outcomes = set()
+    for _, _, case_id, probes, answers in data["cases"]:
+        queries = [data["strings"][number] for number in probes[1::4]]
+        for i in range(0, len(answers), 7):
+            editor = data["editors"][answers[i]]
+            for query, mark in zip(queries, answers[i + 1], strict=True):
+                packed_outcomes.add((editor, data["strings"][case_id], query, mark == "1"))
+    assert packed_outcomes == {
+        (outcome.editor, outcome.case_id, outcome.query, outcome.correct)
+        for of_editor in run.outcomes.values()
+        for outcome in of_editor
     }
 
 

@@ -344,6 +344,13 @@ def test_parts_and_material_are_in_order_within_the_text_and_do_not_overlap(text
         assert places == sorted(places) and all(0 <= place <= len(text) for place in places)
 
 
+def test_a_sentence_with_two_gaps_is_one_question() -> None:
+    gap = 'Complete: The director of "The Lord of the Rings" is ...'
+    log = "2026-11-23 10:00:01 ERROR the capital of Peru is unknown\n2026-11-23 10:00:02 INFO Peru"
+    questions = parts_of(f"{gap} {log} {gap} {gap}").questions
+    assert len(questions) == len(set(questions)) == 2
+
+
 REPEATED = [
     *(
         "```",

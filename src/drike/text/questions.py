@@ -85,7 +85,7 @@ def parts_of(text: str) -> TextParts:
     ]
     if gaps := find_gaps(text, code_and_quoted, questions):
         others = [question for question in questions if not overlaps(question, gaps)]
-        questions = sorted([*gaps, *others])
+        questions = sorted({*gaps, *others})  # a sentence with two gaps is one question
         code = [span for span in code if not overlaps(span, gaps)]
 
     questions = _whole_if_alone(text, _first_and_last(questions))
