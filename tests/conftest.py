@@ -15,7 +15,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from tests.fakes import databases
+from tests.fakes import postgres_servers
 from tests.fakes.tally import pytest_addoption, pytest_terminal_summary, tally
 
 __all__ = ["pytest_addoption", "pytest_terminal_summary", "tally"]  # hooks and a fixture
@@ -75,9 +75,9 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[P
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[databases.Database]:
+def postgres() -> Iterator[postgres_servers.Database]:
     """A PostgreSQL server; skips where there is none."""
-    if why := databases.why_missing():
+    if why := postgres_servers.why_missing():
         pytest.skip(why)
-    with databases.database() as server:
+    with postgres_servers.database() as server:
         yield server

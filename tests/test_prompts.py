@@ -16,7 +16,7 @@ from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
-from tests.fakes.small import CAPITALS
+from tests.fakes.capitals import CAPITALS
 
 ENCODER = HashingEncoder()
 DR_IKE = InContextEditor(

@@ -16,8 +16,8 @@ from drike.gates.by_name import Named
 from drike.live.corrections import Corrections
 from drike.stores.opening import open_store
 from tests.fakes import clients
-from tests.fakes.speaking import speaker
-from tests.fakes.talking import BLOCK, LONGEST, RECORDS, Result, result_of, talk
+from tests.fakes.conversations import BLOCK, LONGEST, RECORDS, Result, result_of, talk
+from tests.fakes.dialect_upstream import speaker
 from tests.fakes.tally import Tally
 
 pytestmark = pytest.mark.clients

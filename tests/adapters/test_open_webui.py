@@ -17,7 +17,7 @@ import pytest
 import drike.adapters
 from drike.errors import DrikeError
 from drike.stores.opening import open_store
-from tests.fakes.talking import BLOCK, PERU
+from tests.fakes.conversations import BLOCK, PERU
 
 FOLDER = Path(drike.adapters.__file__).parent
 SOURCE = (FOLDER / "open_webui.py").read_text("utf-8")

@@ -17,9 +17,10 @@ import pytest
 import drike
 from drike.conversations.rendering import AsBlock
 from drike.stores.opening import open_store
-from tests.fakes.gateways import running, upstream
-from tests.fakes.speaking import Speaker, speaker
-from tests.fakes.talking import RECORDS
+from tests.fakes.conversations import RECORDS
+from tests.fakes.dialect_upstream import Speaker, speaker
+from tests.fakes.gateways import running
+from tests.fakes.upstreams import upstream
 from tests.hostile.requesting import MAKERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-without-a-gateway.md"

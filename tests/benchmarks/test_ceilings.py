@@ -32,8 +32,8 @@ from drike.research.evaluation.case_answers import CaseAnswers, answers_under
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import summarise
 from drike.support.table import as_text
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, old_object
+from tests.fakes.capitals import CAPITALS, old_object
+from tests.fakes.models import ScriptedModel
 
 pytestmark = pytest.mark.slow
 POOL = Pool(

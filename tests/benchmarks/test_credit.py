@@ -24,9 +24,9 @@ from drike.research.training.algorithm1 import (
     replayed,
     train,
 )
-from tests.fakes.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
-from tests.fakes.scripted import LIKELY, UNLIKELY, ScriptedModel
-from tests.fakes.small import follows_the_fact
+from tests.fakes.capitals import follows_the_fact
+from tests.fakes.models import LIKELY, UNLIKELY, ScriptedModel
+from tests.fakes.retain_task import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
 
 pytestmark = pytest.mark.slow  # no command reaches what these test
 

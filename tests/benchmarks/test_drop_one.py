@@ -7,7 +7,7 @@ import pytest
 from benchmarks.lib.drop_one import Utilities, train_listwise, utilities
 from drike.errors import UsageError
 from drike.research.editors.retriever import Retriever
-from tests.fakes.retaining import ENCODER, MODEL, POOL, TEST, TRAIN, helps
+from tests.fakes.retain_task import ENCODER, MODEL, POOL, TEST, TRAIN, helps
 
 pytestmark = pytest.mark.slow  # no command reaches what these test
 

@@ -31,8 +31,8 @@ from drike.research.training.algorithm1 import (
     top,
     train,
 )
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, SHOWING, follows_the_fact, rollout
+from tests.fakes.capitals import CAPITALS, SHOWING, follows_the_fact, rollout
+from tests.fakes.models import ScriptedModel
 
 pytestmark = pytest.mark.slow
 CASES = CAPITALS[:20]

@@ -34,8 +34,8 @@ from drike.research.training.algorithm1 import (
     top,
     train,
 )
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, capital
+from tests.fakes.capitals import CAPITALS, capital
+from tests.fakes.models import ScriptedModel
 
 pytestmark = pytest.mark.slow
 SOME = [  # of the four kinds, which learn alike

@@ -20,8 +20,8 @@ from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.placements import NEW_FACTS
 from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import evaluate
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, PERU, SHOWING, old_object
+from tests.fakes.capitals import CAPITALS, PERU, SHOWING, old_object
+from tests.fakes.models import ScriptedModel
 
 SURE, WRONG, OTHER = (
     "Are you sure? The capital of Peru is",

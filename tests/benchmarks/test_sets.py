@@ -30,9 +30,9 @@ from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import Question
 from drike.research.evaluation.metrics import summarise
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import old_object
-from tests.fakes.suggestible import ENCODER, POOL, TEST, TRAIN
+from tests.fakes.capitals import old_object
+from tests.fakes.models import ScriptedModel
+from tests.fakes.suggestible_task import ENCODER, POOL, TEST, TRAIN
 
 pytestmark = pytest.mark.slow  # no command reaches what these test
 

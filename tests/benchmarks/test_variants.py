@@ -10,7 +10,7 @@ from benchmarks.lib.variants import agreement, agreement_table, frontier_table
 from drike.edits.edit import ASPECTS_OF_S
 from drike.research.evaluation.metrics import Outcome, summarise
 from drike.support.table import as_text
-from tests.fakes.outcomes import outcome
+from tests.fakes.reports import outcome
 
 
 def test_agreement_is_the_share_of_equal_verdicts_on_the_same_probes() -> None:

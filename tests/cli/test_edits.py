@@ -22,7 +22,7 @@ from drike.research.editors.placements import placements
 from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.commands import run
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel
 from tests.fakes.servers import serve, serving
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")

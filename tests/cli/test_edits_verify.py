@@ -20,8 +20,16 @@ from drike.gateway.start import start
 from drike.stores.opening import open_store
 from drike.stores.verifications import Verifications
 from tests.fakes.commands import run
-from tests.fakes.gateways import RawHandler, Received, upstream
-from tests.fakes.obeying import answering, declines, obeys, quotes_both, resists
+from tests.fakes.upstreams import (
+    RawHandler,
+    Received,
+    answering,
+    declines,
+    obeys,
+    quotes_both,
+    resists,
+    upstream,
+)
 
 PERU = {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo", "target_true": "Lima",
         "wordings": ["Peru is governed from"], "aliases": ["Republic of Peru"],

@@ -34,7 +34,7 @@ from drike.stores.opening import TENANT
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.commands import run
 from tests.fakes.gateways import FewShots, ask, decided
-from tests.fakes.suggestible import UNTRAINED
+from tests.fakes.suggestible_task import UNTRAINED
 
 
 def few_shots(*_: object) -> OpenedEditor:

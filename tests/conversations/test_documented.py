@@ -9,7 +9,7 @@ import pytest
 
 from drike.conversations.rendering import AsBlock, AsPrompt
 from drike.gateway.requests import APIS, read_request
-from tests.fakes.dialogues import follower
+from tests.fakes.api_requests import follower
 from tests.fakes.gateways import FewShots
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "gateway.md"

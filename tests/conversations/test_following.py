@@ -22,7 +22,7 @@ from drike.gates.calibration import default_gate
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
 from drike.gateway.requests import read_request
-from tests.fakes.dialogues import EDITS, REQUESTS, chat, dialogue, follower
+from tests.fakes.api_requests import EDITS, REQUESTS, chat, dialogue, follower
 from tests.fakes.gateways import FewShots
 from tests.fakes.indexes import default_encoder
 

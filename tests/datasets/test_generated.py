@@ -33,10 +33,10 @@ from drike.research.evaluation.metrics import summarise
 from drike.research.report.reported_runs import read_run
 from drike.support.files import with_checksum
 from drike.tinyfacts import KINDS, TEMPLATES, facts
+from tests.fakes.capitals import CAPITALS, follows_the_fact, old_object
 from tests.fakes.commands import run
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel
 from tests.fakes.servers import Handler, chat_answer, connect, serve
-from tests.fakes.small import CAPITALS, follows_the_fact, old_object
 from tools.tinyfacts.check import two_hops
 
 ADDED = (Aspect.YES_NO, Aspect.CHOICE, Aspect.PUSHBACK, Aspect.DISTRACTOR)

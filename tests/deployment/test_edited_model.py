@@ -23,8 +23,8 @@ from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.stores.moves import retire
 from drike.stores.sqlite import SqliteStore
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, follows_the_fact, old_object
+from tests.fakes.capitals import CAPITALS, follows_the_fact, old_object
+from tests.fakes.models import ScriptedModel
 
 ENCODER = HashingEncoder()
 EDITOR = InContextEditor(

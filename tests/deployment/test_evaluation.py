@@ -22,9 +22,9 @@ from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import summarise
 from drike.research.report.gate_tables import gate_table, near_misses
 from drike.research.runs.files import read_outcomes
+from tests.fakes.capitals import CAPITALS, follows_the_fact, old_object
 from tests.fakes.commands import run
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, follows_the_fact, old_object
+from tests.fakes.models import ScriptedModel
 
 SOME = CAPITALS[:12]
 SMALL = ("--encoder", "hashing", "--model", "reader", "--test", "2", "--editors", "factprompt")

@@ -20,8 +20,8 @@ from drike.research.deployment.gated_editor import GatedEditor
 from drike.research.deployment.routing import route_each, write_prompts
 from drike.research.deployment.simulated_stores import SimulatedStores
 from drike.research.editors.factprompt import FactPrompt
-from tests.fakes.gateways import Doubting
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.gates import Doubting
+from tests.fakes.models import ScriptedModel
 
 INCAS = "Land of the Incas"
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=(INCAS,))

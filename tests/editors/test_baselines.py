@@ -4,8 +4,8 @@ from benchmarks.lib.editcot import EditCoTFull
 from drike.research.editors.editcot import ANSWER_CUE, EditCoT
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.evaluation.judge import Judge, Question
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS
+from tests.fakes.capitals import CAPITALS
+from tests.fakes.models import ScriptedModel
 
 CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]

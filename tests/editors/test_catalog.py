@@ -16,7 +16,7 @@ from drike.research.editors.in_context import ranks_retains
 from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import QueryPolicy
 from drike.research.editors.retriever import Retriever
-from tests.fakes.small import CAPITALS
+from tests.fakes.capitals import CAPITALS
 
 CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]

@@ -13,7 +13,7 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
-from tests.fakes.small import CAPITALS
+from tests.fakes.capitals import CAPITALS
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[10:], ENCODER)

@@ -20,8 +20,8 @@ from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut, RoleCounts, Selection, SubjectSwitch
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.training.algorithm1 import rewrite_reward, train
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS
+from tests.fakes.capitals import CAPITALS
+from tests.fakes.models import ScriptedModel
 
 CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]

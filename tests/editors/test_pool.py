@@ -9,8 +9,8 @@ from drike.encoders import HashingEncoder
 from drike.errors import PoolError
 from drike.prompts import Role
 from drike.research.editors.pool import Pool
-from tests.fakes.small import CAPITALS as RECORDS
-from tests.fakes.small import capital as case
+from tests.fakes.capitals import CAPITALS as RECORDS
+from tests.fakes.capitals import capital as case
 
 ENCODER = HashingEncoder()
 

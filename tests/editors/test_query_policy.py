@@ -18,8 +18,8 @@ from drike.research.deployment.simulated_stores import SimulatedStores
 from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.query_policy import Shown, applied, policy_of, relations_of
 from drike.research.editors.selectors import RoleCounts
-from tests.fakes.small import CAPITALS, capital
-from tests.fakes.suggestible import ENCODER, POOL, UNTRAINED
+from tests.fakes.capitals import CAPITALS, capital
+from tests.fakes.suggestible_task import ENCODER, POOL, UNTRAINED
 
 CASE = CAPITALS[3]
 OWN, ABOUT, OTHER = CASE.edit.query, "Land3 lies north of", "The capital of Land50 is"

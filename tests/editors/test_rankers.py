@@ -8,7 +8,7 @@ from drike.encoders import HashingEncoder
 from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Ranker, Similarity, ranking_of
 from drike.research.editors.retriever import Retriever
-from tests.fakes.small import CAPITALS
+from tests.fakes.capitals import CAPITALS
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)

@@ -22,7 +22,7 @@ from drike.research.editors.selectors import (
     policy_mixes,
 )
 from drike.text.words import mentions
-from tests.fakes.small import CAPITALS
+from tests.fakes.capitals import CAPITALS
 
 POOL = Pool(CAPITALS[30:], HashingEncoder())
 TEST = CAPITALS[20:30]

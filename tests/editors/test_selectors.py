@@ -24,7 +24,7 @@ from drike.research.editors.selectors import (
     SubjectSwitch,
     merge,
 )
-from tests.fakes.small import CAPITALS
+from tests.fakes.capitals import CAPITALS
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[10:], ENCODER)

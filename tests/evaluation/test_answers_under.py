@@ -10,8 +10,8 @@ from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut, SubjectSwitch, policy_mixes
 from drike.research.evaluation.case_answers import answers_under
 from drike.research.evaluation.evaluate import evaluate
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, follows_the_fact
+from tests.fakes.capitals import CAPITALS, follows_the_fact
+from tests.fakes.models import ScriptedModel
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[30:], ENCODER)

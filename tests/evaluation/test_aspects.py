@@ -26,8 +26,8 @@ from drike.research.runs.evaluation_run import recovered_outcomes
 from drike.research.runs.files import append, outcomes_path, read_outcomes
 from drike.support.records import read
 from drike.support.table import Estimate
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, old_object
+from tests.fakes.capitals import CAPITALS, old_object
+from tests.fakes.models import ScriptedModel
 
 
 def also_asked(case: EditCase) -> EditCase:

@@ -17,8 +17,8 @@ from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import Judge
 from drike.research.evaluation.metrics import summarise
 from drike.research.runs.evaluation_run import answered_cases
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, old_object
+from tests.fakes.capitals import CAPITALS, old_object
+from tests.fakes.models import ScriptedModel
 
 
 def with_question(case: EditCase) -> EditCase:

@@ -20,8 +20,8 @@ from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import Judge, Question
 from drike.research.evaluation.metrics import summarise
 from drike.research.training.algorithm1 import rewrite_reward, train
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, follows_the_fact
+from tests.fakes.capitals import CAPITALS, follows_the_fact
+from tests.fakes.models import ScriptedModel
 
 CASES = CAPITALS[:10]
 POOL = Pool(CAPITALS[10:], HashingEncoder())

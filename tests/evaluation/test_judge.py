@@ -29,9 +29,9 @@ from drike.research.evaluation.judge import (
 from drike.research.evaluation.metrics import summarise
 from drike.research.report.tables import disagreement
 from drike.research.training.algorithm1 import is_right, rewrite_reward
+from tests.fakes.capitals import CAPITALS, follows_the_fact
 from tests.fakes.commands import run
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, follows_the_fact
+from tests.fakes.models import ScriptedModel
 
 CASES = CAPITALS[:4]
 CASE = CASES[0]

@@ -20,11 +20,10 @@ from drike.research.editors.editcot import ANSWER_CUE, EditCoT
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import GENERATE, GREEDY, RULES, Judge, Question, Rule
-from tests.fakes.answers import cached
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.capitals import CAPITALS
+from tests.fakes.models import ScriptedModel, cached
 from tests.fakes.servers import Handler, chat_answer, connect, serve
-from tests.fakes.small import CAPITALS
-from tests.fakes.zoo import llama, tokenizer, wrap
+from tests.fakes.tiny_models import llama, tokenizer, wrap
 
 CHALLENGES = (
     "Are you sure? The capital of Peru is",

@@ -13,7 +13,7 @@ from typing import Any
 
 import openai
 
-from tests.fakes.talking import page
+from tests.fakes.conversations import page
 
 Drive = Callable[[str, Sequence[str]], Coroutine[Any, Any, None]]
 Asked = tuple[

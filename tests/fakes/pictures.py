@@ -16,8 +16,9 @@ from drike.edits.record import EditRecord, Status
 from drike.gateway.options import GatewayOptions, Mode
 from drike.stores import moves
 from drike.stores.edit_store import require_approvals
-from tests.fakes.browsing import Browser, browser, click, enter, text
-from tests.fakes.gateways import RawHandler, Received, Running, completed, running, upstream
+from tests.fakes.browsers import Browser, browser, click, enter, text
+from tests.fakes.gateways import Running, running
+from tests.fakes.upstreams import RawHandler, Received, completed, upstream
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 WIDE, NARROW = 1100, 390

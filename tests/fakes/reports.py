@@ -1,4 +1,4 @@
-"""Small synthetic runs for tests of reports, and a parser that reads a page back."""
+"""Made-up outcomes and runs for tests of reports, and a parser that reads a page back."""
 
 from __future__ import annotations
 
@@ -10,9 +10,28 @@ from drike.research.evaluation.metrics import Outcome
 from drike.research.report.reported_runs import ReportedRun
 from drike.research.training.algorithm1 import EpisodeRecord
 
+
+def outcome(
+    case: str, shots: int, *, correct: bool = True, editor: str = "DR-IKE", query: str = "q"
+) -> Outcome:
+    """A rewrite probe's, with so many demonstrations."""
+    return Outcome(
+        editor=editor, case_id=case, aspect=Aspect.REWRITE, query=query, target="new", distractor="old",
+        correct=correct, answer=None, matched=None, exact=None, prefers=None,
+        prob_margin=None, logprob_margin=None, logit_gap=None,
+        shots=shots, pruned=0, prompt_tokens=10 * shots, calls=1, seconds=0.1,
+    )  # fmt: skip
+
+
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- \"'`| %$&_{}\\ #~^ *a* [b](http://c) ]]> \u2028 \ud800"
+
+
 PROBES = ((Aspect.REWRITE, 1), (Aspect.PARAPHRASE, 2), (Aspect.NEIGHBORHOOD, 3))
+
+
 QUALITY = {"Unedited": 0, "FactPrompt": 3, "IKE": 5, "Rank-50%": 6, "DR-IKE": 7}
+
+
 TOKENS = {"Unedited": 8, "FactPrompt": 20, "IKE": 700, "Rank-50%": 500, "DR-IKE": 300}
 
 

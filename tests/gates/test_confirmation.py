@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from drike.cli.gateway_parts import gateway_parts
-from drike.conversations.memory import Memory
 from drike.edits.record import Status, as_stored
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
@@ -31,21 +30,12 @@ from drike.research.deployment.edited_model import EditedModel
 from drike.research.deployment.routing import route_each
 from drike.research.editors.factprompt import FactPrompt
 from drike.stores.opening import open_store
+from tests.fakes.capitals import CAPITALS, follows_the_fact
 from tests.fakes.commands import run
-from tests.fakes.gateways import (
-    ENTRY,
-    Doubting,
-    FewShots,
-    RawHandler,
-    Received,
-    Recorded,
-    Running,
-    echo,
-    running,
-    upstream,
-)
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, follows_the_fact
+from tests.fakes.gates import Doubting
+from tests.fakes.gateways import ENTRY, FewShots, Running, running
+from tests.fakes.models import ScriptedModel
+from tests.fakes.upstreams import RawHandler, Received, Recorded, echo, upstream
 
 CHAT = "/v1/chat/completions"
 ABOUT, OTHER = "Tell me of Peru", "Hello"
@@ -281,14 +271,7 @@ def gateway(serving: Scripted, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(autouse=True)
 def forgotten(gateway: Running) -> None:
-    forget(gateway)
-
-
-def forget(gateway: Running) -> None:
-    """What was asked before is asked again."""
-    feed = gateway.feed
-    feed.answered.clear()
-    feed._state = replace(feed._state, memory=Memory(), memory_of_asked=Memory())
+    gateway.feed.forget()
 
 
 def gated(above: Scripted, place: Path, *entries: Any, **options: Any) -> Any:
@@ -325,7 +308,7 @@ def test_yes_edits_a_request_and_no_leaves_every_byte(
     assert scope_of(gateway.ask("POST", path, body)[1]) == "fired" and len(above.questions) == 1, (
         "it is remembered"
     )
-    forget(gateway)
+    gateway.feed.forget()
     assert (
         scope_of(gateway.ask("POST", path, body)[1]) == "abstained" and above.recorded.body == body
     )
@@ -500,7 +483,7 @@ def test_in_shadow_mode_questions_are_asked_and_nothing_is_changed(
         [seen] = gateway.manage("GET", "/admin/v1/fired")[1]["fired"]
         assert seen["decision"]["considered"][0]["answer"] == "yes"
         above.answer = "no"
-        forget(gateway)
+        gateway.feed.forget()
         gateway.chat(ABOUT)
         assert len(gateway.manage("GET", "/admin/v1/fired")[1]["missed"]) == 1
 

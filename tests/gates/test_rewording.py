@@ -18,7 +18,7 @@ from drike.stores.edit_store import versions_of
 from drike.stores.opening import open_store
 from drike.stores.snapshots import snapshot
 from tests.fakes.commands import run
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel
 
 PERU = EditRecord(
     "Peru",

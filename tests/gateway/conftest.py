@@ -6,13 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fakes.gateways import (
-    ENTRY,
-    Recorded,
-    Running,
-    running,
-    upstream,
-)
+from tests.fakes.gateways import ENTRY, Running, running
+from tests.fakes.upstreams import Recorded, upstream
 
 
 @pytest.fixture(scope="module")

@@ -21,18 +21,10 @@ from drike.gateway.http.relay import Limits
 from drike.stores.imports import import_edits
 from drike.stores.opening import open_store
 from drike.stores.tables import edits_of, scan
-from tests.fakes.gateways import (
-    ENTRY,
-    Failing,
-    RawHandler,
-    Received,
-    Recorded,
-    Running,
-    ask,
-    running,
-    upstream,
-)
+from tests.fakes.gates import Failing
+from tests.fakes.gateways import ENTRY, Running, ask, running
 from tests.fakes.indexes import GATE
+from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
 
 ABOUT = "What is the capital of Peru?"
 

@@ -12,14 +12,8 @@ import pytest
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.http.relay import Limits
 from drike.gateway.http.upstream import HttpUpstream
-from tests.fakes.gateways import (
-    RawHandler,
-    Received,
-    Recorded,
-    Running,
-    running,
-    upstream,
-)
+from tests.fakes.gateways import Running, running
+from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
 
 CHAT = "/v1/chat/completions"
 

@@ -16,9 +16,16 @@ from drike.gateway.proving import chats as asking
 from drike.gateway.proving.chats import ChatAnswer, Client, MeteredUpstream
 from drike.models.served import ApiOptions, Meter
 from drike.models.served.cache import AnswerCache
-from tests.fakes.gateways import RawHandler, Received, Recorded, completed, upstream
-from tests.fakes.obeying import answering, obeys
 from tests.fakes.servers import nobody
+from tests.fakes.upstreams import (
+    RawHandler,
+    Received,
+    Recorded,
+    answering,
+    completed,
+    obeys,
+    upstream,
+)
 
 HELLO = [{"role": "user", "content": "Hello"}]
 

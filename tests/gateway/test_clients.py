@@ -1,6 +1,6 @@
 """Real clients over real sockets, in long conversations: a correction is in every model call from its question on.
 
-The upstream is scripted, speaks all dialects, and records what it is asked (`tests.fakes.speaking`). `make clients`
+The upstream is scripted, speaks all dialects, and records what it is asked (`tests.fakes.dialect_upstream`). `make clients`
 installs the clients and drives them through conversations of every length; `make test` has two of `openai`.
 """
 
@@ -19,10 +19,11 @@ from openai import APIError, OpenAI
 from drike.conversations.rendering import AsBlock
 from drike.gateway.http.keys import KeyRole, Keys
 from tests.fakes.clients import OPENAI, OTHERS, Drive
-from tests.fakes.gateways import RawHandler, Received, Running, running, upstream
-from tests.fakes.speaking import Speaker, speaker
-from tests.fakes.talking import LONGEST, RECORDS, Result, calls_of, result_of, talk
+from tests.fakes.conversations import LONGEST, RECORDS, Result, calls_of, result_of, talk
+from tests.fakes.dialect_upstream import Speaker, speaker
+from tests.fakes.gateways import Running, running
 from tests.fakes.tally import Tally
+from tests.fakes.upstreams import RawHandler, Received, upstream
 
 PACKAGES = {
     "anthropic": "anthropic",

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.fakes.databases import Database
-from tests.fakes.gateways import ask, upstream
+from tests.fakes.gateways import ask
+from tests.fakes.postgres_servers import Database
+from tests.fakes.upstreams import upstream
 
 ROOT = Path(__file__).parents[2]
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "compose.yaml").read_text())["services"]

@@ -19,16 +19,9 @@ from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import GatewayOptions, Mode
-from tests.fakes.gateways import (
-    ENTRY,
-    Failing,
-    RawHandler,
-    Received,
-    Recorded,
-    Running,
-    running,
-    upstream,
-)
+from tests.fakes.gates import Failing
+from tests.fakes.gateways import ENTRY, Running, running
+from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
 
 CHAT = "/v1/chat/completions"
 ABOUT = "What is the capital of Peru?"

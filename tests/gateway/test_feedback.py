@@ -10,7 +10,8 @@ import pytest
 
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.http.routes import MOST_REPORTS
-from tests.fakes.gateways import ENTRY, Recorded, Running, ask, running
+from tests.fakes.gateways import ENTRY, Running, ask, running
+from tests.fakes.upstreams import Recorded
 
 ASKED = "What is the capital of Peru?"
 REPORT = {

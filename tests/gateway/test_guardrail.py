@@ -15,7 +15,8 @@ from drike.edits.record import EditRecord
 from drike.gateway.guardrails import guardrail_answer, texts_as_edited
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import Mode
-from tests.fakes.gateways import ENTRY, Failing, Running, ask, running
+from tests.fakes.gates import Failing
+from tests.fakes.gateways import ENTRY, Running, ask, running
 
 ABOUT, OTHER = "What is the capital of Peru?", "Hello"
 

@@ -18,7 +18,7 @@ import pytest
 from drike.gateway.http.keys import KeyRole, Keys, KeysError, open_keys
 from drike.stores.opening import open_store
 from tests.fakes.commands import run
-from tests.fakes.databases import Database
+from tests.fakes.postgres_servers import Database
 from tests.fakes.stores import PERU
 from tests.fakes.tally import Tally
 

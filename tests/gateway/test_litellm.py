@@ -20,7 +20,8 @@ import openai
 import pytest
 import yaml
 
-from tests.fakes.gateways import ENTRY, Recorded, Running, is_up, running, upstream
+from tests.fakes.gateways import ENTRY, Running, is_up, running
+from tests.fakes.upstreams import Recorded, upstream
 from tests.gateway.test_openai_client import ABOUT, TOOLS, answer, asked
 
 pytestmark = [

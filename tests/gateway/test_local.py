@@ -10,7 +10,7 @@ import pytest
 from drike.gateway.calls import UpstreamCall
 from drike.gateway.local import LocalUpstream
 from drike.models.protocols import Completion
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel
 
 
 def exchange(upstream: LocalUpstream, path: str, value: object) -> tuple[int, dict]:

@@ -21,7 +21,8 @@ from drike.gateway.options import Mode, Switch, switch, switches
 from drike.gateway.requests import one_message
 from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
-from tests.fakes.gateways import ENTRY, Recorded, Running, running
+from tests.fakes.gateways import ENTRY, Running, running
+from tests.fakes.upstreams import Recorded
 
 ABOUT = "What is the capital of Peru?"
 

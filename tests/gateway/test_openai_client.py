@@ -16,18 +16,8 @@ from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.local import LocalUpstream
 from drike.gateway.start import EXAMPLE
 from drike.models import load
-from tests.fakes.gateways import (
-    ENTRY,
-    FewShots,
-    RawHandler,
-    Received,
-    Recorded,
-    Running,
-    completed,
-    events,
-    running,
-    upstream,
-)
+from tests.fakes.gateways import ENTRY, FewShots, Running, running
+from tests.fakes.upstreams import RawHandler, Received, Recorded, completed, events, upstream
 
 ABOUT = "What is the capital of Peru?"
 TOOLS = [

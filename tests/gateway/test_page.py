@@ -15,18 +15,10 @@ from drike.edits.record import EditRecord, Status
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import GatewayOptions, Mode
 from drike.stores.moves import rollback
-from tests.fakes.browsing import CHROMIUM, DRIVER, ROWS, SAID, Browser, browser, click, enter, text
-from tests.fakes.gateways import (
-    Doubting,
-    RawHandler,
-    Received,
-    Running,
-    ask,
-    completed,
-    decided,
-    running,
-    upstream,
-)
+from tests.fakes.browsers import CHROMIUM, DRIVER, ROWS, SAID, Browser, browser, click, enter, text
+from tests.fakes.gates import Doubting
+from tests.fakes.gateways import Running, ask, decided, running
+from tests.fakes.upstreams import RawHandler, Received, completed, upstream
 
 HOSTILE = "</script><img src=x onerror=document.title='broken'><b>\u202e{{7*7}}"
 WORDINGS = ("What is the capital of Peru?", "Which city is the seat of that government?")

@@ -16,7 +16,7 @@ from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import GatewayOptions, Mode
 from drike.stores import moves
 from drike.stores.edit_store import require_approvals, required_approvals
-from tests.fakes.browsing import (
+from tests.fakes.browsers import (
     CHROMIUM,
     DRIVER,
     NODE,
@@ -29,7 +29,8 @@ from tests.fakes.browsing import (
     stub,
     text,
 )
-from tests.fakes.gateways import Recorded, Running, running
+from tests.fakes.gateways import Running, running
+from tests.fakes.upstreams import Recorded
 
 PERU = EditRecord(
     "Peru", "The capital of Peru is", "Oslo", owner="Anna", review_by="2026-01-31", review_days=90

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.browsing import CHROMIUM, DRIVER, browser
+from tests.fakes.browsers import CHROMIUM, DRIVER, browser
 from tests.fakes.pictures import NARROW, PICTURES, WIDE, scene, shown
 
 DOCS = PICTURES.parent

@@ -19,16 +19,9 @@ import pytest
 from drike.gateway.answers import PassingAnswer, text_of
 from drike.gateway.calls import RawHeaders, Reply
 from drike.gateway.http.relay import Limits
-from tests.fakes.answering import PATHS, SAYINGS, pieces_of, split, stream, whole
-from tests.fakes.gateways import (
-    RawHandler,
-    Received,
-    Recorded,
-    Running,
-    events,
-    running,
-    upstream,
-)
+from tests.fakes.api_answers import PATHS, SAYINGS, pieces_of, split, stream, whole
+from tests.fakes.gateways import Running, running
+from tests.fakes.upstreams import RawHandler, Received, Recorded, events, upstream
 
 CHAT = "/v1/chat/completions"
 JSON: RawHeaders = [(b"content-type", b"application/json; charset=utf-8")]

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from drike.gateway.http.server import server
-from tests.fakes.gateways import RawHandler, Received, Recorded, Running, running, upstream
+from tests.fakes.gateways import Running, running
+from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
 
 CHAT = "/v1/chat/completions"
 ABOUT = "What is the capital of Peru?"

@@ -11,8 +11,9 @@ import pytest
 
 from drike.edits.record import EditRecord
 from drike.gateway.options import GatewayOptions, Mode
-from tests.fakes.answering import PATHS, request, stream, whole
-from tests.fakes.gateways import RawHandler, Received, Recorded, Running, running, upstream
+from tests.fakes.api_answers import PATHS, request, stream, whole
+from tests.fakes.gateways import Running, running
+from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
 from tests.gateway.test_watching import counts, of_edit
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")

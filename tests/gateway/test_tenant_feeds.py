@@ -22,14 +22,9 @@ from drike.gates.index import EditIndex
 from drike.gateway.feed import EditFeed
 from drike.stores.moves import retire
 from drike.stores.sqlite import SqliteStore
-from tests.fakes.gateways import (
-    ENTRY,
-    Recorded,
-    Running,
-    decided,
-    running,
-)
+from tests.fakes.gateways import ENTRY, Running, decided, running
 from tests.fakes.indexes import GATE
+from tests.fakes.upstreams import Recorded
 
 ABOUT = "What is the capital of Peru?"
 
@@ -142,7 +137,7 @@ def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(
             assert prepared.wait(5)
             return HashingEncoder()
 
-        gateway.feed._encoder = slow
+        gateway.feed.live.encoder_of_gate = slow
         store.save_gate(to_json(replace(GATE, threshold=0.3)))
         assert preparing.wait(5)
         retire(store, 1)

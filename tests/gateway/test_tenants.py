@@ -16,11 +16,8 @@ from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.tenants import Tenants
 from drike.gateway.watch import Watch
-from tests.fakes.gateways import (
-    ENTRY,
-    Recorded,
-    running,
-)
+from tests.fakes.gateways import ENTRY, running
+from tests.fakes.upstreams import Recorded
 
 CHAT = "/v1/chat/completions"
 ABOUT = "What is the capital of Peru?"

@@ -31,8 +31,8 @@ from drike.gateway.proving.tuning import (
 from drike.research.editors.placements import PAIRS, placements
 from drike.stores.sqlite import SqliteStore
 from drike.stores.verifications import QuestionKind
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import old_object
+from tests.fakes.capitals import old_object
+from tests.fakes.models import ScriptedModel
 
 FACT = re.compile(r"^- (?:Q: )?.*?(Land\d+).*? (New\d)$", re.MULTILINE)
 BLOCK = re.compile(r"<corrected-facts .*?</corrected-facts [^>]*>", re.DOTALL)

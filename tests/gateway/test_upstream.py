@@ -17,14 +17,8 @@ import pytest
 from drike.errors import UsageError
 from drike.gateway.http.keys import KeyRole, open_keys
 from drike.gateway.http.upstream import HttpUpstream
-from tests.fakes.gateways import (
-    ENTRY,
-    RawHandler,
-    Received,
-    Recorded,
-    running,
-    upstream,
-)
+from tests.fakes.gateways import ENTRY, running
+from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
 
 
 def test_an_upstream_that_is_down_is_reported_and_not_ready(tmp_path: Path) -> None:

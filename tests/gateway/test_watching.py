@@ -32,18 +32,11 @@ from drike.gateway.watch import Sampling, Watch, redacted
 from drike.stores.inbox import LONGEST, Inbox, ReportState
 from drike.stores.opening import open_store
 from drike.stores.traffic import Counts, TrafficCounts
-from tests.fakes.answering import PATHS, SAYINGS, pieces_of, request, split, stream, whole
-from tests.fakes.databases import Database
-from tests.fakes.gateways import (
-    Doubting,
-    Failing,
-    RawHandler,
-    Received,
-    Running,
-    ask,
-    running,
-    upstream,
-)
+from tests.fakes.api_answers import PATHS, SAYINGS, pieces_of, request, split, stream, whole
+from tests.fakes.gates import Doubting, Failing
+from tests.fakes.gateways import Running, ask, running
+from tests.fakes.postgres_servers import Database
+from tests.fakes.upstreams import RawHandler, Received, upstream
 from tests.gateway.test_workers import serving
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")

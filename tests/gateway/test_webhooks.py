@@ -23,8 +23,8 @@ from drike.stores.edit_store import EditStore, require_approvals
 from drike.stores.opening import open_store
 from drike.stores.snapshots import snapshot
 from drike.stores.traffic import Counted, Counts, TrafficCounts
-from tests.fakes.gateways import RawHandler, Received, upstream
 from tests.fakes.stores import NOON, PERU
+from tests.fakes.upstreams import RawHandler, Received, upstream
 
 PROPOSED = moves.proposed(replace(PERU, author="Anna (propose)", owner="Anna"))
 Told = list[tuple[str, dict]]

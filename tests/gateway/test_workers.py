@@ -18,7 +18,8 @@ import pytest
 
 from drike.gateway.http import server
 from tests.fakes.commands import run
-from tests.fakes.gateways import ask, is_up, upstream
+from tests.fakes.gateways import ask, is_up
+from tests.fakes.upstreams import upstream
 
 FACT = {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo"}
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from tests.fakes.gateways import Recorded, Running
+from tests.fakes.gateways import Running
+from tests.fakes.upstreams import Recorded
 from tests.golden.compare import rounded, without_chance
 
 

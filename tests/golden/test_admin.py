@@ -12,17 +12,8 @@ import pytest
 
 import drike
 from tests.fakes.commands import run
-from tests.fakes.gateways import (
-    AsBlock,
-    GatewayOptions,
-    Keys,
-    Mode,
-    Recorded,
-    Running,
-    ask,
-    running,
-    upstream,
-)
+from tests.fakes.gateways import AsBlock, GatewayOptions, Keys, Mode, Running, ask, running
+from tests.fakes.upstreams import Recorded, upstream
 from tests.golden.asking import shown
 from tests.golden.compare import matches_golden
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import drike
-from tests.fakes.gateways import AsBlock, Recorded, Running, running, upstream
+from tests.fakes.gateways import AsBlock, Running, running
+from tests.fakes.upstreams import Recorded, upstream
 from tests.golden.asking import passed, shown, user
 from tests.golden.compare import digest, matches_golden
 

@@ -13,19 +13,10 @@ import pytest
 
 import drike
 from tests.fakes.commands import run
-from tests.fakes.gateways import (
-    ENTRY,
-    Doubting,
-    Failing,
-    Keys,
-    Mode,
-    Recorded,
-    Running,
-    ask,
-    running,
-    upstream,
-)
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.gates import Doubting, Failing
+from tests.fakes.gateways import ENTRY, Keys, Mode, Running, ask, running
+from tests.fakes.models import ScriptedModel
+from tests.fakes.upstreams import Recorded, upstream
 from tests.golden.asking import headers_of, passed, shown, user
 from tests.golden.compare import matches_golden
 

@@ -49,7 +49,8 @@ from drike.gateway.http.server import listen
 from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
 from drike.stores.traffic import TrafficCounts
-from tests.fakes.gateways import ENTRY, ask, completed, running
+from tests.fakes.gateways import ENTRY, ask, running
+from tests.fakes.upstreams import completed
 
 CHAT = "/chat/completions"
 AT_ONCE = 16

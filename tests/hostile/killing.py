@@ -451,7 +451,7 @@ def _nothing() -> Iterator[None]:
 @contextmanager
 def _server() -> Iterator[tuple[str, Callable[[], int]]]:
     """Serve a model on a socket in another process; yield its name and a function that counts its requests."""
-    from tests.fakes.scripted import ScriptedModel
+    from tests.fakes.models import ScriptedModel
     from tests.fakes.servers import Handler, serve, serving
 
     counted = mmap.mmap(-1, _SPAN.size)

@@ -41,8 +41,8 @@ from drike.stores.edit_store import EditStore, require_approvals
 from drike.stores.moves import approve, change, retire
 from drike.stores.opening import open_store
 from drike.stores.snapshots import Snapshot, snapshot
-from tests.fakes.databases import Database, database
-from tests.fakes.moving import check_approved, moved
+from tests.fakes.postgres_servers import Database, database
+from tests.fakes.random_moves import check_approved, moved
 
 WRITERS_PER_FILE = 50  # so that files, and the time to check them, stay small
 SHARED = 8  # facts that both writers of a shared store try to add

@@ -22,8 +22,9 @@ import pytest
 from drike.gateway.errors import RequestError
 from drike.gateway.http.admission import normal_path
 from drike.gateway.http.upstream import Secret
-from tests.fakes.gateways import ENTRY, ask, is_up, running, upstream
+from tests.fakes.gateways import ENTRY, ask, is_up, running
 from tests.fakes.tally import Tally
+from tests.fakes.upstreams import upstream
 from tests.gateway.test_server import H2C, OFFER, answered, connected
 from tests.gateway.test_workers import is_running, serving
 

@@ -38,8 +38,8 @@ from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.training.algorithm1 import rewrite_reward, train
-from tests.fakes.answers import kept_answers
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.capitals import CAPITALS, follows_the_fact
+from tests.fakes.models import ScriptedModel, kept_answers
 from tests.fakes.servers import (
     AGAIN,
     ANSWER,
@@ -57,7 +57,6 @@ from tests.fakes.servers import (
     silent,
     twice,
 )
-from tests.fakes.small import CAPITALS, follows_the_fact
 
 POOL = Pool(CAPITALS[10:], HashingEncoder())
 CASES = CAPITALS[:2]

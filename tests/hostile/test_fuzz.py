@@ -37,7 +37,7 @@ from drike.research.evaluation.evaluate import evaluate
 from drike.research.runs.files import append, read_outcomes
 from tests.datasets.test_datasets import flat_row, row
 from tests.datasets.test_forms import group, known_row, zsre_row
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel
 from tests.fakes.servers import Handler, connect, echoed, serve, serving, usage
 from tests.fakes.tally import Tally
 

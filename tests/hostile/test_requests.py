@@ -24,9 +24,10 @@ from drike.gateway.calls import Reply, UpstreamCall
 from drike.gateway.http.routes import Gateway
 from drike.live.corrections import Corrections
 from drike.stores.opening import open_store
-from tests.fakes.gateways import running, upstream
-from tests.fakes.talking import BLOCK, RECORDS
+from tests.fakes.conversations import BLOCK, RECORDS
+from tests.fakes.gateways import running
 from tests.fakes.tally import Tally
+from tests.fakes.upstreams import upstream
 from tests.hostile.requesting import APIS, made_up, requests
 
 FEW, MANY, OVER_SOCKETS = 200, 200_000, 2_000

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.gateways import ENTRY, ask, is_up, running, upstream
+from tests.fakes.gateways import ENTRY, ask, is_up, running
 from tests.fakes.tally import Tally
+from tests.fakes.upstreams import upstream
 from tests.gateway.test_bodies import STRUCTURES, TEXTS, hostile
 
 CHAT = "/v1/chat/completions"

@@ -14,7 +14,7 @@ from drike.research.editors.rankings import Similarity
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.metrics import harmonic_mean
 from drike.research.report.paper import TABLES
-from tests.fakes.small import CAPITALS
+from tests.fakes.capitals import CAPITALS
 
 
 @pytest.mark.parametrize("row", TABLES[0].rows, ids=lambda row: f"{row.model} {row.editor}")

@@ -44,8 +44,8 @@ from drike.research.training.algorithm1 import (
     train,
 )
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, follows_the_fact, rollout
+from tests.fakes.capitals import CAPITALS, follows_the_fact, rollout
+from tests.fakes.models import ScriptedModel
 
 CASES = CAPITALS[:11]
 ENCODER = HashingEncoder()

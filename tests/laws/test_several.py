@@ -21,8 +21,8 @@ from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut, RoleCounts, SubjectSwitch
 from drike.research.evaluation.case_answers import answers_under
 from drike.research.training.algorithm1 import rewrite_reward, train
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS
+from tests.fakes.capitals import CAPITALS
+from tests.fakes.models import ScriptedModel
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)

@@ -38,11 +38,10 @@ from drike.research.evaluation.metrics import Outcome
 from drike.research.runs.files import read_outcomes
 from drike.research.training.algorithm1 import Episode, in_blocks, rewrite_reward, train
 from drike.support.parallel import GRACE
-from tests.fakes.answers import cached, kept_answers
+from tests.fakes.capitals import CAPITALS, follows_the_fact
 from tests.fakes.commands import run
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel, cached, kept_answers
 from tests.fakes.servers import Handler, Respond, Served, connect, serve, serving, status
-from tests.fakes.small import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:10]
 ENCODER = HashingEncoder()

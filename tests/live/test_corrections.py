@@ -19,8 +19,9 @@ from drike.edits.record import EditVersion, Status
 from drike.errors import DrikeError, UsageError
 from drike.gates.by_name import EveryQuery, Named
 from drike.stores.sqlite import SqliteStore
-from tests.fakes.dialogues import REQUESTS
-from tests.fakes.gateways import ENTRY, running, upstream
+from tests.fakes.api_requests import REQUESTS
+from tests.fakes.gateways import ENTRY, running
+from tests.fakes.upstreams import upstream
 
 ABOUT = "What is the capital of Peru?"
 SAID = [

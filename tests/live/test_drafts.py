@@ -21,7 +21,7 @@ from drike.live.report_texts import Objects, objects_of, statement_of, subject_o
 from drike.stores.inbox import Inbox, Report, ReportState
 from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel
 from tests.fakes.stores import PERU
 
 ASKED = "What is the capital of Peru?"

@@ -23,7 +23,7 @@ from drike.stores.opening import open_store
 from drike.support.files import with_checksum
 from drike.support.records import parse
 from tests.fakes.indexes import GATE, PERU
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel
 
 
 def test_without_its_encoder_on_this_machine_names_decide_which_is_said_once(

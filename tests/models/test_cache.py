@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from drike.errors import ModelError
 from drike.models.protocols import Completion, CustomModel, Request, Score
 from drike.models.served.cache import AnswerCache, CachedModel
-from tests.fakes.answers import Streamed, cached, kept_answers
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel, Streamed, cached, kept_answers
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
 CALLS = st.lists(st.lists(WORDS, max_size=6), max_size=5)
@@ -234,7 +233,7 @@ RUN = """
 import sys
 from pathlib import Path
 from drike.models.protocols import CustomModel
-from tests.fakes.answers import cached
+from tests.fakes.models import cached
 upper = CustomModel("upper", lambda prompts, max_tokens, stop: [" " + prompt.upper() for prompt in prompts])
 model = cached(upper, Path(sys.argv[1]))
 for i in range(60):

@@ -15,7 +15,7 @@ from drike.models.local import scoring as ways
 from drike.models.local.token_trees import TokenTree
 from drike.models.local.tokens import Encoded, encode_requests
 from drike.models.protocols import Request
-from tests.fakes.zoo import (
+from tests.fakes.tiny_models import (
     ALONE,
     FORKS,
     TREES,

@@ -23,7 +23,7 @@ from drike.models.local.tokens import encode_requests
 from drike.models.protocols import Request
 from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.factprompt import FactPrompt
-from tests.fakes.zoo import (
+from tests.fakes.tiny_models import (
     FORKS,
     PLACES,
     TREES,

@@ -19,7 +19,7 @@ from drike.models import template_for
 from drike.models.local import huggingface, tokens
 from drike.models.protocols import LanguageModel, Request
 from drike.models.served.cache import CachedModel
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel
 from tests.fakes.servers import serve, serving
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from drike.models.local.memory import bytes_to_keep, free_bytes, kept_bytes, tokens_that_fit
-from tests.fakes.zoo import TREES, gpt2, llama
+from tests.fakes.tiny_models import TREES, gpt2, llama
 
 
 @pytest.mark.parametrize("name", ["Llama", "Gemma 2", "GPT-2", "GPT-J", "OPT"])

@@ -39,7 +39,7 @@ from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import Outcome
 from drike.research.training.algorithm1 import Episode, rewrite_reward, train
 from drike.tinyfacts import TEMPLATES
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel
 from tests.fakes.servers import (
     Handler,
     Respond,

@@ -36,8 +36,8 @@ from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import checkpoint
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, follows_the_fact
+from tests.fakes.capitals import CAPITALS, follows_the_fact
+from tests.fakes.models import ScriptedModel
 
 CASES = CAPITALS[:12]
 

@@ -25,7 +25,7 @@ from drike.research.runs.files import read_outcomes
 from drike.research.runs.usage import total_usage
 from drike.tinyfacts import TEMPLATES
 from tests.fakes.commands import run
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel
 from tests.fakes.servers import Handler, Served, chat_answer, connect, serve, serving, status
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)

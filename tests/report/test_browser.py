@@ -19,7 +19,7 @@ from drike.research.report.groups import grouped
 from drike.research.report.page import html
 from drike.research.report.reported_runs import ReportedRun
 from drike.research.runs.files import CasePrompts
-from tests.fakes.browsing import CHROMIUM, DRIVER, Browser, browser
+from tests.fakes.browsers import CHROMIUM, DRIVER, Browser, browser
 from tests.fakes.reports import run_of
 
 pytestmark = [

@@ -13,8 +13,7 @@ from drike.research.report.document import document
 from drike.research.report.groups import grouped
 from drike.research.report.tables import distribution_of
 from drike.support.table import as_text
-from tests.fakes.outcomes import outcome
-from tests.fakes.reports import run_of
+from tests.fakes.reports import outcome, run_of
 
 
 def test_a_report_and_an_evaluation_give_the_same_mean_and_std_of_retains() -> None:

@@ -13,7 +13,7 @@ from drike.models import load
 from drike.research import datasets
 from drike.research.deployment.edited_model import EditedModel
 from drike.research.report.tour import QUESTIONS, TOURED, edits_of, html, recorded
-from tests.fakes.browsing import CHROMIUM, DRIVER, browser
+from tests.fakes.browsers import CHROMIUM, DRIVER, browser
 from tests.fakes.commands import run
 
 NOTES = Path(__file__).parents[2] / "benchmarks" / "notes"

@@ -22,8 +22,8 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import FORMS, Retriever
 from drike.research.runs import checkpoint
 from drike.research.runs.checkpoint import Checkpoint
-from tests.fakes.small import CAPITALS
-from tests.fakes.suggestible import trained
+from tests.fakes.capitals import CAPITALS
+from tests.fakes.suggestible_task import trained
 
 ENCODER = HashingEncoder()
 

@@ -12,8 +12,8 @@ from drike.research.editors.factprompt import FactPrompt
 from drike.research.evaluation.judge import GREEDY
 from drike.research.runs.evaluation_run import evaluate_rest
 from drike.research.runs.usage import add_usage, read_usage
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS
+from tests.fakes.capitals import CAPITALS
+from tests.fakes.models import ScriptedModel
 
 
 def test_a_usage_file_damaged_meanwhile_does_not_hide_why_a_run_ended(tmp_path: Path) -> None:

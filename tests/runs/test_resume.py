@@ -33,8 +33,8 @@ from drike.research.training.algorithm1 import (
     top,
     train,
 )
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, follows_the_fact
+from tests.fakes.capitals import CAPITALS, follows_the_fact
+from tests.fakes.models import ScriptedModel
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[6:], ENCODER)

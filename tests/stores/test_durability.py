@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import databases
+from tests.fakes import postgres_servers
 from tests.fakes.tally import Tally
 
 linux = pytest.mark.skipif(
@@ -46,7 +46,9 @@ def test_acknowledged_changes_stay_and_others_leave_nothing(how: str) -> None:
     run_series(how, times=1 if how in ("share", "move") else 3)
 
 
-without_server = pytest.mark.skipif(bool(databases.why_missing()), reason=databases.why_missing())
+without_server = pytest.mark.skipif(
+    bool(postgres_servers.why_missing()), reason=postgres_servers.why_missing()
+)
 
 
 @linux

@@ -14,7 +14,7 @@ from drike.edits.record import ApprovalError, EditRecord, Move, Status, StoreErr
 from drike.stores.edit_store import EditStore, require_approvals
 from drike.stores.moves import approve, change, due, propose, reject, retire, review, rollback
 from drike.stores.snapshots import snapshot
-from tests.fakes.moving import check_approved, moved
+from tests.fakes.random_moves import check_approved, moved
 from tests.fakes.stores import NOON, PERU, Opener, active
 
 ANNA, BOB, CID = "Anna (propose)", "Bob (approve)", "Cid (admin)"

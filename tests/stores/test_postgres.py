@@ -21,7 +21,7 @@ from drike.stores.edit_store import EditStore
 from drike.stores.moves import retire
 from drike.stores.opening import open_store
 from drike.stores.snapshots import snapshot
-from tests.fakes.databases import Database
+from tests.fakes.postgres_servers import Database
 
 pytestmark = pytest.mark.postgres
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo")
@@ -447,7 +447,8 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
 def test_an_edit_added_at_one_gateway_is_in_force_at_the_other_within_a_second(
     postgres: Database, address: str
 ) -> None:
-    from tests.fakes.gateways import running, upstream
+    from tests.fakes.gateways import running
+    from tests.fakes.upstreams import upstream
 
     def edited(gateway: Any) -> str | None:
         return gateway.chat("What is the capital of Peru?")[1].get("x-drike-edits")
@@ -481,7 +482,8 @@ def test_an_edit_added_at_one_gateway_is_in_force_at_the_other_within_a_second(
 def test_a_gateway_goes_on_without_its_database_and_reads_what_it_missed(
     postgres: Database, address: str
 ) -> None:
-    from tests.fakes.gateways import running, upstream
+    from tests.fakes.gateways import running
+    from tests.fakes.upstreams import upstream
 
     def edited(gateway: Any) -> str | None:
         return gateway.chat("What is the capital of Peru?")[1].get("x-drike-edits")
@@ -585,7 +587,8 @@ def test_a_database_with_another_history_is_read_anew_and_one_of_a_newer_drike_n
 def test_a_frozen_server_is_reported_in_time_and_keeps_nothing_of_what_was_given_up(
     postgres: Database, store: EditStore, address: str
 ) -> None:
-    from tests.fakes.gateways import running, upstream
+    from tests.fakes.gateways import running
+    from tests.fakes.upstreams import upstream
 
     fields = {"subject": CHILE.subject, "query": CHILE.query, "target_new": CHILE.target_new}
     with upstream() as above, running(above.url, address, PERU) as gateway:

@@ -23,8 +23,8 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.training.algorithm1 import Choose, Episode, loss_of, rewrite_reward, top, train
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import candidates_of, rollout
+from tests.fakes.capitals import candidates_of, rollout
+from tests.fakes.models import ScriptedModel
 
 
 def literal_algorithm_1(

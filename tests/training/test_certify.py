@@ -20,9 +20,9 @@ from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.research.runs import checkpoint
 from drike.research.runs.checkpoint import Checkpoint
 from drike.research.training.s_objective import certify, check_possible, count_right
+from tests.fakes.capitals import CAPITALS
 from tests.fakes.commands import run
-from tests.fakes.small import CAPITALS
-from tests.fakes.suggestible import ACTIONS, ENCODER, UNTRAINED
+from tests.fakes.suggestible_task import ACTIONS, ENCODER, UNTRAINED
 
 
 def test_the_edits_held_out_for_a_guarantee_come_in_a_random_order() -> None:

@@ -18,9 +18,9 @@ from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.training.algorithm1 import Reward, rewrite_reward, train
-from tests.fakes.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import candidates_of, follows_the_fact, rollout
+from tests.fakes.capitals import candidates_of, follows_the_fact, rollout
+from tests.fakes.models import ScriptedModel
+from tests.fakes.retain_task import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
 
 
 def test_rewards_of_probes_are_what_evaluation_says_and_without_other_probes_the_papers() -> None:

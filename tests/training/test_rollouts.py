@@ -17,9 +17,9 @@ from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.training.algorithm1 import loss_of, rewrite_reward, top, train
-from tests.fakes.retaining import CASE, ENCODER, POOL
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import candidates_of, follows_the_fact, rollout
+from tests.fakes.capitals import candidates_of, follows_the_fact, rollout
+from tests.fakes.models import ScriptedModel
+from tests.fakes.retain_task import CASE, ENCODER, POOL
 
 
 def count_words(texts: Sequence[str]) -> list[int]:

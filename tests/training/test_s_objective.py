@@ -24,7 +24,7 @@ from drike.research.runs.files import append
 from drike.research.runs.query_policy_run import recovered_answers
 from drike.research.training.s_objective import minus_s, train_query_policy, training_cases
 from tests.fakes.commands import run
-from tests.fakes.suggestible import ACTIONS, MODEL, POOL, TEST, TRAIN, UNTRAINED, trained
+from tests.fakes.suggestible_task import ACTIONS, MODEL, POOL, TEST, TRAIN, UNTRAINED, trained
 
 ANSWERS = list(answers_under(ACTIONS, MODEL, POOL, TRAIN))
 

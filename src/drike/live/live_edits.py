@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -118,7 +119,7 @@ class LiveEdits:
     ) -> None:
         self.store = store
         self._follows_store = gate is None
-        self._encoder_of_gate = encoder_of_gate
+        self.encoder_of_gate = encoder_of_gate
         self._shadow = shadow
         self._prepare = prepare
         self._clock = clock
@@ -164,7 +165,7 @@ class LiveEdits:
         if newer is None and not self.gate_is_stale:
             return self.state
         number, gate = newer or (0, usual_gate())
-        encoder = self._encoder_of_gate(gate)
+        encoder = self.encoder_of_gate(gate)
 
         # All edits are encoded before the lock is taken: that may take minutes, in which edits must
         # stay current.
@@ -176,6 +177,12 @@ class LiveEdits:
                 _ = index.wordings
             self.state = LiveState(gate, encoder, replace(view, index=index), number)
             return self.state
+
+    def with_index(self, index: EditIndex) -> LiveEdits:
+        """A copy in which other edits are in force; it must not be refreshed."""
+        copied = copy(self)
+        copied.state = replace(self.state, view=replace(self.state.view, index=index))
+        return copied
 
     def _say_another_history(self, before: Snapshot, after: Snapshot) -> None:
         _LOG.warning(

@@ -13,8 +13,8 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Similarity
 from drike.research.editors.selectors import RankAndCut
 from drike.research.training.algorithm1 import Rollout
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, old_object
+from tests.fakes.capitals import CAPITALS, old_object
+from tests.fakes.models import ScriptedModel
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[30:], ENCODER)

@@ -1,4 +1,4 @@
-"""Small worlds for tests: cases without a data set, and models that answer by a rule about them."""
+"""Made-up edits of capitals, and rules by which a model answers questions about them."""
 
 from __future__ import annotations
 

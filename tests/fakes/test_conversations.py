@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fakes.speaking import STEPS as STEP
-from tests.fakes.speaking import Call, Heard
-from tests.fakes.talking import (
+from tests.fakes.conversations import (
     ACME,
     CHALLENGES,
     LONGEST,
@@ -18,6 +16,8 @@ from tests.fakes.talking import (
     result_of,
     talk,
 )
+from tests.fakes.dialect_upstream import STEPS as STEP
+from tests.fakes.dialect_upstream import Call, Heard
 
 TURNS = talk(LONGEST)
 

@@ -8,8 +8,8 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import QueryPolicy
 from drike.research.evaluation.case_answers import answers_under
 from drike.research.training.s_objective import actions, train_query_policy
-from tests.fakes.scripted import ScriptedModel
-from tests.fakes.small import CAPITALS, old_object
+from tests.fakes.capitals import CAPITALS, old_object
+from tests.fakes.models import ScriptedModel
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[30:], ENCODER)

@@ -1,15 +1,30 @@
-"""A model that answers by a rule: a test double for any language model."""
+"""Language models for tests: one that answers by a rule, and one in the place of a served one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
 from threading import Lock
 
 from drike.errors import ModelError
-from drike.models.protocols import ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage, cut
+from drike.models.protocols import (
+    ANSWER_TOKENS,
+    Completion,
+    LanguageModel,
+    ModelInfo,
+    Prompts,
+    Request,
+    Score,
+    Usage,
+    cut,
+)
+from drike.models.served.cache import AnswerCache, CachedModel
 
 Rule = Callable[[str], str]
+
 
 LIKELY, RUNNER_UP, UNLIKELY = 0.9, 0.05, 0.001
 
@@ -86,3 +101,38 @@ def _score(request: Request, answer: str) -> Score:
         gap, following = math.log(UNLIKELY / LIKELY), None
     logprobs = tuple(math.log(LIKELY if same else UNLIKELY) for same in agree)
     return Score(logprobs, gap > 0, gap, following, size)
+
+
+class Streamed:
+    """A model that gives its answers one after the other, as a served one does."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.model, name)
+
+    def completions(
+        self, prompts: Prompts, max_tokens: int = ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> Iterator[tuple[int, Completion]]:
+        """All completions, with the index of each."""
+        yield from enumerate(self.model.generate(prompts, max_tokens, stop))
+
+    def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
+        """All scores, with the index of each."""
+        assert self.model.score is not None
+        yield from enumerate(self.model.score(requests))
+
+
+def cached(model: LanguageModel, path: Path, identity: str = "m") -> CachedModel:
+    """Any model whose answers are kept in a file."""
+    return CachedModel(Streamed(model), identity, AnswerCache(path))  # type: ignore[arg-type]
+
+
+def kept_answers(path: Path) -> int:
+    """How many answers a file keeps; 0 if there is none."""
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(path)) as file:
+        [[count]] = file.execute("SELECT count(*) FROM entries")
+    return int(count)

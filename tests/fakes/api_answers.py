@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 
-from tests.fakes.gateways import completed
+from tests.fakes.upstreams import completed
 
 PATHS = {
     "chat": "/v1/chat/completions", "completions": "/v1/completions",

@@ -12,7 +12,7 @@ from drike.errors import ModelError
 from drike.models.protocols import Completion, CustomModel, LanguageModel, ModelInfo, Request, Score
 from drike.prompts import Prompt
 from drike.research.evaluation.judge import Judge, Question
-from tests.fakes.scripted import ScriptedModel
+from tests.fakes.models import ScriptedModel
 
 WORDS = st.lists(
     st.sampled_from(["New", "York", "Newton", "Rome", "is"]), min_size=1, max_size=4

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from tests.fakes.gateways import RawHandler, Received, Recorded, upstream
+from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
 
 Heard = tuple[tuple[str, str], ...]  # (role, text), in order
 STEPS = re.compile(r"(\d+) times")

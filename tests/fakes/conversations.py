@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drike.edits.record import EditRecord
-from tests.fakes.speaking import STEPS as STEP
-from tests.fakes.speaking import Call, Heard, at_once
+from tests.fakes.dialect_upstream import STEPS as STEP
+from tests.fakes.dialect_upstream import Call, Heard, at_once
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", target_true="Lima")
 ACME = EditRecord(
