@@ -93,12 +93,14 @@ def _slips(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iter
     counts = TrafficCounts(store.database).since(first_day)
     for edit_health in health(edits, counts):
         edit = edit_health.edit
+        key = str(edit.id)
         version = edits.unchanged[edit.id]  # since which the edit says the same
-        is_known = sent.slipping.get(str(edit.id)) == version
-        if edit_health.verdict == "below" and not is_known:
-            sent = replace(sent, slipping={**sent.slipping, str(edit.id): version})
-            more = {"took": asdict(edit_health.took), "answers": edit_health.judged}
-            yield Event(f"slipping-{edit.id}@{version}", "slipping", edit, sent, more)
+        was_sent = sent.slipping.get(key) == version
+        if was_sent or edit_health.verdict != "below":
+            continue
+        sent = replace(sent, slipping={**sent.slipping, key: version})
+        more = {"took": asdict(edit_health.took), "answers": edit_health.judged}
+        yield Event(f"slipping-{key}@{version}", "slipping", edit, sent, more)
 
 
 class Notifier:
