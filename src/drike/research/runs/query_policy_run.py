@@ -57,23 +57,7 @@ def run_query_policy(
     held_out = [replace(case, further=(), baseline_questions=()) for case in setup.split.validation]
     cases = (*(resolved.cases if resolved else questions), *held_out)
 
-    choices = actions(setup.pool.roles)
-    answers = recovered_answers(folder, cases, len(choices))
-    yield PhaseStarted("asking", len(cases), len(answers))
-    asked = answers_under(
-        choices,
-        model,
-        setup.pool,
-        cases[len(answers) :],
-        style=editor.style,
-        limit=editor.limit,
-        rule=method.rule,
-    )
-    with usage_recorded(folder, "answers", model), closing(asked):
-        for case_answers in asked:
-            files.append(folder / files.ANSWERS, [asdict(case_answers)])
-            answers.append(case_answers)
-            yield case_answers
+    answers = yield from _all_answers(folder, setup, model, editor, method, cases)
 
     policy, expected = train_query_policy(
         QueryPolicy.untrained(trained.retriever.encoder, setup.pool.roles),
@@ -99,6 +83,35 @@ def run_query_policy(
     policy = replace(policy.shifted(certified.offset), trained_on=policy.trained_on | calibrated_on)
     checkpoint.save(replace(trained, per_query=policy, promise=certified), folder)
     yield certified
+
+
+def _all_answers(
+    folder: Path,
+    setup: Setup,
+    model: LanguageModel,
+    editor: InContextEditor[RankAndCut],
+    method: Method,
+    cases: Sequence[EditCase],
+) -> Generator[QueryPolicyEvent, None, list[CaseAnswers]]:
+    """The answers to all cases; those that the folder lacks are asked for, saved and yielded."""
+    choices = actions(setup.pool.roles)
+    answers = recovered_answers(folder, cases, len(choices))
+    yield PhaseStarted("asking", len(cases), len(answers))
+    asked = answers_under(
+        choices,
+        model,
+        setup.pool,
+        cases[len(answers) :],
+        style=editor.style,
+        limit=editor.limit,
+        rule=method.rule,
+    )
+    with usage_recorded(folder, "answers", model), closing(asked):
+        for case_answers in asked:
+            files.append(folder / files.ANSWERS, [asdict(case_answers)])
+            answers.append(case_answers)
+            yield case_answers
+    return answers
 
 
 def _most_probes(cases: Sequence[EditCase], guarantee: Guarantee) -> int:
