@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from drike.cli.gateway_parts import gateway_parts
-from drike.conversations.memory import Memory
 from drike.edits.record import Status, as_stored
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
@@ -272,14 +271,7 @@ def gateway(serving: Scripted, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(autouse=True)
 def forgotten(gateway: Running) -> None:
-    forget(gateway)
-
-
-def forget(gateway: Running) -> None:
-    """What was asked before is asked again."""
-    feed = gateway.feed
-    feed.answered.clear()
-    feed._state = replace(feed._state, memory=Memory(), memory_of_asked=Memory())
+    gateway.feed.forget()
 
 
 def gated(above: Scripted, place: Path, *entries: Any, **options: Any) -> Any:
@@ -316,7 +308,7 @@ def test_yes_edits_a_request_and_no_leaves_every_byte(
     assert scope_of(gateway.ask("POST", path, body)[1]) == "fired" and len(above.questions) == 1, (
         "it is remembered"
     )
-    forget(gateway)
+    gateway.feed.forget()
     assert (
         scope_of(gateway.ask("POST", path, body)[1]) == "abstained" and above.recorded.body == body
     )
@@ -496,7 +488,7 @@ def test_in_shadow_mode_questions_are_asked_and_nothing_is_changed(
         [seen] = gateway.manage("GET", "/admin/v1/fired")[1]["fired"]
         assert seen["decision"]["considered"][0]["answer"] == "yes"
         above.answer = "no"
-        forget(gateway)
+        gateway.feed.forget()
         gateway.chat(ABOUT)
         assert len(gateway.manage("GET", "/admin/v1/fired")[1]["missed"]) == 1
 

@@ -128,7 +128,7 @@ def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(
             assert prepared.wait(2 * HANG)
             return HashingEncoder()
 
-        gateway.feed._encoder = slow
+        gateway.feed.live.encoder_of_gate = slow
         store.save_gate(to_json(replace(GATE, threshold=0.3)))
         assert preparing.wait(HANG)
         retire(store, 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +23,12 @@ from drike.gateway.http.threads import WorkThread
 from drike.gateway.options import Switch, switches
 from drike.gateway.watch import NO_SAMPLES, Sampling, Watch
 from drike.live.alike import AlikeEdits
-from drike.live.live_edits import StoreView
-from drike.live.store_gate import encoder_of, stored_gate, usual_gate
+from drike.live.live_edits import LiveEdits, LiveState
+from drike.live.store_gate import encoder_of
 from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT
 from drike.stores.snapshots import Snapshot
 
-_LOG = logging.getLogger(__name__)
 _MOST_RECORDED = 200  # decisions that are kept to be looked at
 _MOST_ANSWERS = 10_000  # of a model, that are remembered
 
@@ -73,19 +70,12 @@ class RecordedDecision:
 
 
 @dataclass(frozen=True)
-class _State:
-    """A gate and its edits, replaced as a whole.
+class _Memories:
+    """What followed from turns under one state of the edits, where a model is asked and else."""
 
-    number: the gate's; None if the store has another history by now. memory_of_asked: where a model
-    is asked about uncertain edits.
-    """
-
-    number: int | None
-    gate: Gate
-    encoder: TextEncoder | None
-    view: StoreView = field(default_factory=StoreView)
-    memory: Memory = field(default_factory=Memory)
-    memory_of_asked: Memory = field(default_factory=Memory)
+    state: LiveState
+    unasked: Memory = field(default_factory=Memory)
+    asked: Memory = field(default_factory=Memory)
 
 
 class EditFeed:
@@ -94,7 +84,9 @@ class EditFeed:
     Raises StoreError if the store is unreadable.
 
     gate: None for the store's own, whichever was calibrated last. encoder: opens that of a gate.
-    prepare: called with edits that are new in force, before they are. matched, missed: the last
+    prepare: called with edits that are new in force, before they are.
+
+    live: the edits, their gate and the index over them as they are now. matched, missed: the last
     decisions. switch: the mode that someone has switched to. answered: what models said about
     edits. earlier: what was decided on conversations that the upstream keeps. deciding, aside:
     threads for decisions on requests and for all else, so that tenants do not wait for others.
@@ -123,72 +115,53 @@ class EditFeed:
         self.gate_problem: str | None = None
         self.deciding = WorkThread("drike-gate")
         self.aside = WorkThread("drike-aside")
-        self._encoder = encoder
         self._prepare = prepare
         self._clock = clock
         self._enforced: set[int] = set()  # ids of edits that are or were
-        self._refreshing = threading.Lock()
-        self._follows_store = gate is None
-        self._state = self._first_state(gate)
-        store.alike = AlikeEdits(lambda: self._state.encoder)
+        self.live = LiveEdits(
+            store,
+            gate,
+            encoder_of_gate=encoder,
+            shadow=True,
+            prepare=self._prepare_edits,
+            clock=clock,
+        )
+        self._memories = _Memories(self.live.state)
+        store.alike = AlikeEdits(lambda: self.live.state.encoder)
         self.refresh()
         if self.problem:
             raise StoreError(self.problem)
 
-    def _first_state(self, gate: Gate | None) -> _State:
-        """The gate that was given, or the store's, without any edits yet."""
-        number = 0
-        if gate is None:
-            number, gate = stored_gate(self.store) or (0, usual_gate())
-        return _State(number, gate, self._encoder(gate))
-
     @property
     def gate(self) -> Gate:
         """The gate."""
-        return self._state.gate
+        return self.live.state.gate
 
     @property
     def snapshot(self) -> Snapshot:
         """All edits, as they were last read."""
-        return self._state.view.snapshot
+        return self.live.state.view.snapshot
 
     @property
     def index(self) -> EditIndex:
         """The edits in force, and shadow edits, which are only counted."""
-        return self._state.view.index
+        return self.live.state.view.index
 
     def refresh(self) -> None:
         """Read what has changed in the store.
 
         If that fails, `problem` says why, and the edits stay as they were.
         """
-        with self._refreshing:
-            state = self._state
-            try:
-                view = state.view.at(self._clock(), self.store, state.encoder, shadow=True)
-                self.switch = next(reversed(switches(self.store)), Switch())
-            except StoreError as problem:
-                self.problem = str(problem)
-                return
-            self.problem = None
-            if view is state.view:
-                return
-
-            self._prepare(view.new)
-            self._enforced |= {edit.id for edit in view.new if edit.record.enforce}
-            number = state.number
-            if view.snapshot.histories != state.view.snapshot.histories:
-                number = None
-                self._warn_of_other_history(view.snapshot)
-            self._state = _State(number, state.gate, state.encoder, view)
-        if number is None:
+        try:
+            switch = next(reversed(switches(self.store)), Switch())
+            self.live.refresh()
+        except StoreError as problem:
+            self.problem = str(problem)
+            return
+        self.problem = None
+        self.switch = switch
+        if self.live.gate_is_stale:
             self.follow_gate()
-
-    def _warn_of_other_history(self, latest: Snapshot) -> None:
-        text = (
-            "%s holds another history: %d changes, of which none is change %d as it was known here"
-        )
-        _LOG.warning(text, self.store.name, latest.revision, self.snapshot.revision)
 
     def follow_gate(self) -> None:
         """Decide by a newer gate of the store, once all edits are encoded for it.
@@ -196,37 +169,27 @@ class EditFeed:
         If that fails, `gate_problem` says why.
         """
         try:
-            if self._follows_store:
-                self._follow_stored_gate(self._state.number)
+            self.live.refresh_gate()
             self.gate_problem = None
         except DrikeError as problem:
             self.gate_problem = str(problem)
 
-    def _follow_stored_gate(self, number: int | None) -> None:
-        """number: of the gate that decides now. Raises DrikeError."""
-        newer = stored_gate(self.store, number or 0)
-        if newer is None and number is not None:
-            return
-        number, gate = newer or (0, usual_gate())
-        encoder = self._encoder(gate)
-        # Most is encoded while others may refresh the edits; under the lock only what has changed
-        # since.
-        before = self.index
-        index = EditIndex.of(before.edits.values(), encoder, before)
-        with self._refreshing:
-            view = self._state.view
-            latest_index = EditIndex.of(view.index.edits.values(), encoder, index)
-            if encoder:
-                _ = latest_index.wordings  # made now, so that no question waits for them
-            self._state = _State(number, gate, encoder, replace(view, index=latest_index))
+    def forget(self) -> None:
+        """Forget what models said about edits, and what followed from turns."""
+        self.answered.clear()
+        self._memories = _Memories(self.live.state)
+
+    def _prepare_edits(self, edits: Sequence[EditVersion]) -> None:
+        """Make ready for edits that are about to be in force."""
+        self._prepare(edits)
+        self._enforced |= {edit.id for edit in edits if edit.record.enforce}
 
     def trying(self, edits: Sequence[EditVersion]) -> EditFeed:
         """A feed of this moment in which these edits replace what they contradict.
 
         It is never refreshed, and counts for itself.
         """
-        state = self._state
-        index = state.view.index
+        index = self.index
         keys = frozenset[str]().union(*(conflict_keys(edit.record) for edit in edits))
         rivals = [
             edit_id for edit_id, edit in index.edits.items() if keys & conflict_keys(edit.record)
@@ -234,7 +197,6 @@ class EditFeed:
         active = [
             replace(edit, record=replace(edit.record, status=Status.ACTIVE)) for edit in edits
         ]
-        view = replace(state.view, index=index.changed(rivals, active))
 
         tried = copy(self)
         tried.matched = deque(maxlen=_MOST_RECORDED)
@@ -242,7 +204,8 @@ class EditFeed:
         tried.watch = Watch(self._clock)
         tried.switch = Switch()
         tried.answered = RememberedAnswers()
-        tried._state = replace(state, view=view, memory=Memory(), memory_of_asked=Memory())
+        tried.live = self.live.with_index(index.changed(rivals, active))
+        tried._memories = _Memories(tried.live.state)
         return tried
 
     def follower(
@@ -263,7 +226,7 @@ class EditFeed:
         edits. answers: of a model about uncertain edits; None where none is asked. until: by
         `time.perf_counter`. memory: not the feed's.
         """
-        state = self._state
+        state = self.live.state
         index = state.view.index if values is None else state.view.index.applying(values)
         asked_model = ""
         if values and answers is not None:
@@ -280,8 +243,17 @@ class EditFeed:
         if answers is not None and YesOrNo.FAILED in answers.values():
             memory = Memory()  # it may be answered the next time
         if memory is None:
-            memory = state.memory if answers is None else state.memory_of_asked
+            memories = self._memories_of(state)
+            memory = memories.unasked if answers is None else memories.asked
         return Follower(decide, index, placement, self.tenant, sources, memory, asked_model)
+
+    def _memories_of(self, state: LiveState) -> _Memories:
+        """What is remembered under a state of the edits; what was under another is forgotten."""
+        memories = self._memories
+        if memories.state is not state:
+            memories = _Memories(state)
+            self._memories = memories
+        return memories
 
     def record(self, request_id: str, decision: Decision) -> None:
         """Keep a decision in `matched` or `missed`, if it has candidates."""

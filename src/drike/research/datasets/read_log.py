@@ -42,5 +42,5 @@ class ReadLog:
     cuts: list[Cut] = field(default_factory=list)
 
     def drop(self, what: str, reason: str, row: Row) -> None:
-        """Record that a row, or one of its probes, is dropped; `what` names which, in the singular."""
+        """Record that a row, or one of its probes, is dropped; `what` says which of them."""
         self.dropped[what, reason].append(row)
