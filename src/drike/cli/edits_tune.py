@@ -25,7 +25,7 @@ from drike.edits.times import stamp
 from drike.gateway.proving import tuning
 from drike.gateway.proving.questions import EditQuestion
 from drike.research.editors.placements import placements
-from drike.research.runs.run import Settings, TrainedRun
+from drike.research.runs.run import RunSettings, TrainedRun
 from drike.stores.edit_store import EditStore
 from drike.stores.verifications import QuestionKind
 from drike.support.table import Cell, Number, Table
@@ -119,7 +119,7 @@ def _questions_of_run(base: TrainedRun, most: int) -> list[EditQuestion]:
 
 
 def _open_model(
-    options: ModelOptions, api: ApiFlags, settings: Settings, at: RunOptions
+    options: ModelOptions, api: ApiFlags, settings: RunSettings, at: RunOptions
 ) -> OpenedModel:
     """The model, which chats if it can, as drike serve asks it."""
     opened = models.open_model(options, api, settings, at=at)

@@ -13,11 +13,11 @@ from drike.errors import UsageError
 from drike.models import EMBEDDED, ApiOptions, LanguageModel, Template, load, template_for
 from drike.research.datasets import TINYFACTS
 from drike.research.editors.in_context import TokenLimit
-from drike.research.runs.run import Settings
+from drike.research.runs.run import RunSettings
 from drike.research.runs.usage import add_usage, total_usage
 
 # The values of options that neither the command line nor a run gives.
-DEFAULTS = Settings(
+DEFAULTS = RunSettings(
     data=(TINYFACTS,), model=EMBEDDED, template=None, encoder=MINILM, seed=0, zsre_target="alt"
 )
 
@@ -41,7 +41,7 @@ class OpenedModel:
 def open_model(
     options: ModelOptions,
     api: ApiOptions,
-    base: Settings,
+    base: RunSettings,
     *,
     at: RunOptions | None = None,
     cache: bool = True,

@@ -14,12 +14,12 @@ from drike.research.datasets import SplitIds
 from drike.research.datasets.dataset import keys_of
 from drike.research.editors.pool import Pool
 from drike.research.report.reported_runs import trained_run
-from drike.research.runs.run import Run, Settings, TrainedRun
+from drike.research.runs.run import Run, RunSettings, TrainedRun
 from drike.research.runs.setup import Setup
 
 
 def open_setup(
-    settings: Settings,
+    settings: RunSettings,
     *,
     split: SplitIds | None = None,
     train: int | None = None,
@@ -51,7 +51,7 @@ def open_setup(
     return Setup(dataset, parts, Pool(parts.demonstrations, encoder, seed=settings.seed))
 
 
-def data_settings(base: Settings, data: DataOptions, encoder: str | None) -> Settings:
+def data_settings(base: RunSettings, data: DataOptions, encoder: str | None) -> RunSettings:
     """Settings with the data and the encoder that options give.
 
     Other data comes without the pool of `base`.

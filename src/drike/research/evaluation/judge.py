@@ -166,11 +166,11 @@ class Judge:
         distractor, if it can, and writes all answers with `write`. Scores are those of the first
         right answer by the rule, else of the target.
         """
-        asked = self._write(questions, every=write)
-        scores_by_question = self._score(asked)
+        answered = self._write(questions, every=write)
+        scores_by_question = self._score(answered)
         return [
             self._verdict(question, written, scores)
-            for (question, written), scores in zip(asked, scores_by_question, strict=True)
+            for (question, written), scores in zip(answered, scores_by_question, strict=True)
         ]
 
     def _verdict(
@@ -224,15 +224,15 @@ class Judge:
                 ]
             questions = [_challenged(question, written, challenged) for question in questions]
 
-    def _score(self, asked: Sequence[tuple[Question, WrittenAnswer]]) -> list[list[Score]]:
+    def _score(self, answered: Sequence[tuple[Question, WrittenAnswer]]) -> list[list[Score]]:
         """The scores of each question's right answers, then of its distractor; [] for none.
 
         All in one call, so that the model can share prefixes.
         """
-        requests_by_question = [self._requests(question, written) for question, written in asked]
+        requests_by_question = [self._requests(question, written) for question, written in answered]
         requests = [request for of_question in requests_by_question for request in of_question]
         if self.model.score is None or not requests:
-            return [[] for _ in asked]
+            return [[] for _ in answered]
         answers = self.model.score(requests)
         scores = iter(checked(f"{self.model.info.name}.score", answers, Score, len(requests)))
         return [[next(scores) for _ in of_question] for of_question in requests_by_question]

@@ -159,8 +159,9 @@ def _meets(guarantee: Guarantee, right: Counts, probes: Counts, max_probes: int 
 
 def score(right: Counts, probes: Counts) -> float:
     """S over all probes: the harmonic mean of the metrics that have any."""
-    asked = probes.sum(axis=0)
-    shares = right.sum(axis=0)[asked > 0] / asked[asked > 0]
+    probes_by_metric = probes.sum(axis=0)
+    has_probes = probes_by_metric > 0
+    shares = right.sum(axis=0)[has_probes] / probes_by_metric[has_probes]
     return float(1 / np.mean(1 / np.maximum(shares, 1e-9)))
 
 

@@ -316,15 +316,20 @@ def _retains_row(name: str, retains: tables.Distribution) -> tuple[Cell, ...]:
 
 def _settings(groups: Sequence[Group]) -> Section:
     """The settings of the runs, a column each: enough to repeat them."""
-    runs = [run for group in groups for run in group.runs]
-    names = list(dict.fromkeys(name for run in runs for name in run.settings))
-    columns = [_settings_of(run, names) for run in runs]
+    runs: list[ReportedRun] = []
+    for group in groups:
+        runs += group.runs
+    names: dict[str, None] = {}
+    for run in runs:
+        names.update(dict.fromkeys(run.settings))
+    columns = [_settings_of(run, list(names)) for run in runs]
 
-    header = ["", *(f"run {number}" for number in range(1, len(runs) + 1))]
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for name in columns[0]:
-        rows.append((name, *(column[name] for column in columns)))
-    table = Table("Settings of the runs", tuple(header), tuple(rows), wide=True)
+        cells = [column[name] for column in columns]
+        rows.append((name, *cells))
+    headings = [f"run {number}" for number in range(1, len(runs) + 1)]
+    table = Table("Settings of the runs", ("", *headings), tuple(rows), wide=True)
     return Section("runs", "Settings", (), [table])
 
 

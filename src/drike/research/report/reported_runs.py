@@ -268,7 +268,9 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
                 f"{path} holds {len(cases)} of {len(split.test)} test edits: {remedy}, or remove "
                 "the file to report the other editors"
             )
-        probes_here = {(o.case_id, o.aspect, o.query): o.target for o in outcomes}
+        probes_here = {
+            (outcome.case_id, outcome.aspect, outcome.query): outcome.target for outcome in outcomes
+        }
         probes = probes or probes_here
         editors = {outcome.editor for outcome in outcomes}
         if probes_here != probes or len(editors) != 1:

@@ -57,7 +57,23 @@ def run_query_policy(
     held_out = [replace(case, further=(), baseline_questions=()) for case in setup.split.validation]
     cases = (*(resolved.cases if resolved else questions), *held_out)
 
-    answers = yield from _all_answers(folder, setup, model, editor, method, cases)
+    choices = actions(setup.pool.roles)
+    answers = recovered_answers(folder, cases, len(choices))
+    yield PhaseStarted("asking", len(cases), len(answers))
+    new_answers = answers_under(
+        choices,
+        model,
+        setup.pool,
+        cases[len(answers) :],
+        style=editor.style,
+        limit=editor.limit,
+        rule=method.rule,
+    )
+    with usage_recorded(folder, "answers", model), closing(new_answers):
+        for case_answers in new_answers:
+            files.append(folder / files.ANSWERS, [asdict(case_answers)])
+            answers.append(case_answers)
+            yield case_answers
 
     policy, expected = train_query_policy(
         QueryPolicy.untrained(trained.retriever.encoder, setup.pool.roles),
@@ -71,7 +87,7 @@ def run_query_policy(
     if guarantee is None:
         return
 
-    certified = certify(
+    policy, certified = _certified(
         policy,
         held_out,
         answers[len(train) :],
@@ -79,39 +95,27 @@ def run_query_policy(
         max_probes=_most_probes(setup.dataset.cases, guarantee),
         price=method.shot_price,
     )
-    calibrated_on = {edit.key for case in held_out for edit in case.edits}
-    policy = replace(policy.shifted(certified.offset), trained_on=policy.trained_on | calibrated_on)
     checkpoint.save(replace(trained, per_query=policy, promise=certified), folder)
     yield certified
 
 
-def _all_answers(
-    folder: Path,
-    setup: Setup,
-    model: LanguageModel,
-    editor: InContextEditor[RankAndCut],
-    method: Method,
-    cases: Sequence[EditCase],
-) -> Generator[QueryPolicyEvent, None, list[CaseAnswers]]:
-    """The answers to all cases; those that the folder lacks are asked for, saved and yielded."""
-    choices = actions(setup.pool.roles)
-    answers = recovered_answers(folder, cases, len(choices))
-    yield PhaseStarted("asking", len(cases), len(answers))
-    asked = answers_under(
-        choices,
-        model,
-        setup.pool,
-        cases[len(answers) :],
-        style=editor.style,
-        limit=editor.limit,
-        rule=method.rule,
-    )
-    with usage_recorded(folder, "answers", model), closing(asked):
-        for case_answers in asked:
-            files.append(folder / files.ANSWERS, [asdict(case_answers)])
-            answers.append(case_answers)
-            yield case_answers
-    return answers
+def _certified(
+    policy: QueryPolicy,
+    held_out: Sequence[EditCase],
+    answers: Sequence[CaseAnswers],
+    guarantee: Guarantee,
+    *,
+    max_probes: int,
+    price: float,
+) -> tuple[QueryPolicy, CertifiedGuarantee]:
+    """The policy shifted so that a guarantee holds, and the guarantee. Raises GuaranteeError.
+
+    answers: to the held-out cases, on which the policy then counts as trained.
+    """
+    certified = certify(policy, held_out, answers, guarantee, max_probes=max_probes, price=price)
+    calibrated_on = {edit.key for case in held_out for edit in case.edits}
+    shifted = policy.shifted(certified.offset)
+    return replace(shifted, trained_on=policy.trained_on | calibrated_on), certified
 
 
 def _most_probes(cases: Sequence[EditCase], guarantee: Guarantee) -> int:

@@ -25,7 +25,7 @@ from drike.support.records import parse, read
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class RunSettings:
     """The settings of a run that other commands use; what is None has its default."""
 
     data: tuple[str, ...]
@@ -94,7 +94,7 @@ class RunRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(Settings):
+class Run(RunSettings):
     """A run's folder, and what is recorded there."""
 
     folder: Path
@@ -147,8 +147,8 @@ class Run(Settings):
             if isinstance(parsed, dict):
                 completed = {"sha256": None, **parsed}  # early runs have no checksum
             record = read(RunRecord, completed)
-            names = [field.name for field in fields(Settings)]
-            settings = read(Settings, {name: record.settings.get(name) for name in names})
+            names = [field.name for field in fields(RunSettings)]
+            settings = read(RunSettings, {name: record.settings.get(name) for name in names})
         except (FileNotFoundError, NotADirectoryError) as problem:
             raise RunError(
                 f"{folder} is not a run, as it holds no {RUN}: "
