@@ -22,6 +22,7 @@ from drike.research.runs import checkpoint
 from drike.research.runs.files import outcomes_path, read_outcomes
 from drike.support.files import with_checksum
 from tests.fakes.commands import SMALL, run
+from tests.fakes.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -257,10 +258,8 @@ def test_a_signal_stops_a_run_at_once_and_it_can_be_resumed(
         [sys.executable, "-c", script, *options, "--epochs", "4", "--out", str(stopped)],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | {"COLUMNS": "200"},
     )  # fmt: skip
-    deadline = time.monotonic() + 60
     episodes = stopped / "episodes.jsonl"
-    while not (episodes.exists() and episodes.stat().st_size) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: episodes.exists() and episodes.stat().st_size)
     process.send_signal(number)
     began = time.monotonic()
     _, output = process.communicate(timeout=60)

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+import threading
+from dataclasses import dataclass, field, replace
 
 from drike.gates.by_name import Named
 from drike.gates.decision import Decision
 from drike.gates.index import EditIndex
+from tests.fakes.waiting import HANG
 
 
 class Failing:
-    """A gate that is broken, or slow."""
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        self.seconds = seconds
+    """A gate that is broken."""
 
     def decide(self, query: str, index: EditIndex) -> Decision:
-        time.sleep(self.seconds)
         raise ZeroDivisionError
+
+
+@dataclass
+class Held:
+    """A gate by names that does not end with a query that has this word until it is released."""
+
+    word: str = "wait"
+    begun: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        if self.word in query:
+            self.begun.set()
+            assert self.released.wait(2 * HANG)
+        return Named().decide(query, index)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from drike.gateway.tenants import Tenants
 from drike.gateway.watch import Sampling
 from drike.prompts import Demonstration, Prompt, PromptStyle, Role
 from drike.stores.opening import open_store
+from tests.fakes.waiting import HANG, wait_until
 
 ENTRY = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",))
 
@@ -131,7 +131,7 @@ def running(
     """A gateway over `above`, with a store in a folder or at an address, to which the entries are added."""
     address = place / "edits.db" if isinstance(place, Path) else place
 
-    options = options or GatewayOptions(mode=mode, deadline_ms=5000)
+    options = options or GatewayOptions(mode=mode, deadline_ms=1000 * HANG)
     sampling = Sampling(options.keep_samples, options.redact)
 
     def open_feed(tenant: str) -> EditFeed:
@@ -158,9 +158,7 @@ def running(
     )
     thread = threading.Thread(target=lambda: serving.run(sockets=list(sockets)), daemon=True)
     thread.start()
-    until = time.monotonic() + 10
-    while not serving.started and time.monotonic() < until:
-        time.sleep(0.005)
+    wait_until(lambda: serving.started)
     try:
         yield Running(
             f"http://127.0.0.1:{ports[0]}/v1",
@@ -171,5 +169,6 @@ def running(
         )
     finally:
         serving.should_exit = True
-        thread.join(10)
+        thread.join(HANG)
         tenants.close()
+        assert not thread.is_alive(), "a gateway that is told to end waits for nobody"

@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,17 @@ import pytest
 from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
 from drike.gates.decision import Gate
+from drike.gateway.control import changes
 from drike.gateway.http.relay import Limits
+from drike.gateway.http.threads import in_daemon_thread
 from drike.stores.imports import import_edits
 from drike.stores.opening import open_store
 from drike.stores.tables import edits_of, scan
-from tests.fakes.gates import Failing
+from tests.fakes.gates import Held
 from tests.fakes.gateways import ENTRY, Running, ask, running
 from tests.fakes.indexes import GATE
 from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
+from tests.fakes.waiting import HANG, wait_until
 
 ABOUT = "What is the capital of Peru?"
 
@@ -187,15 +191,13 @@ def test_a_question_that_takes_the_gate_too_long_is_refused(
     above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("drike.gateway.editing._SECONDS_TO_TRY", 0.1)
-    with running(above.url, tmp_path, gate=Failing(seconds=0.6)) as gateway:
-        began = time.monotonic()
-        status, answer = gateway.manage("POST", "/admin/v1/try", {"query": ABOUT})
+    gate = Held()
+    with running(above.url, tmp_path, gate=gate) as gateway:
+        status, answer = gateway.manage("POST", "/admin/v1/try", {"query": "wait"})
         assert (status, answer["error"]["code"]) == (503, "too_slow")
-        assert (
-            gateway.manage("GET", "/admin/v1/decide?q=Peru")[0] == 503
-            and time.monotonic() - began < 0.6
-        )
+        assert gateway.manage("GET", "/admin/v1/decide?q=wait")[0] == 503
         assert gateway.manage("GET", "/healthz")[0] == 200
+        gate.released.set()
 
 
 def test_a_trial_is_bounded_and_ends_with_its_client(
@@ -227,10 +229,9 @@ def test_a_trial_is_bounded_and_ends_with_its_client(
         gone.clear()
         with socket.create_connection((where.hostname, where.port)) as client:
             client.sendall(trial("little"))
-            while len(above.calls) < 2:
-                time.sleep(0.005)
+            wait_until(lambda: len(above.calls) >= 2)
             assert gateway.manage("POST", "/admin/v1/try", {"query": "more"})[0] == 429
-        assert gone.wait(5)
+        assert gone.wait(HANG)
 
 
 def test_a_slow_or_large_body_is_refused(
@@ -240,7 +241,7 @@ def test_a_slow_or_large_body_is_refused(
     with running(above.url, tmp_path) as gateway:
         assert gateway.manage("POST", "/admin/v1/try", {"query": "x" * (1 << 20)})[0] == 413
         where = urlsplit(gateway.admin)
-        with socket.create_connection((where.hostname, where.port), timeout=5) as client:
+        with socket.create_connection((where.hostname, where.port), timeout=HANG) as client:
             head = b"POST /admin/v1/try HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             client.sendall(head + b"Content-Length: 9\r\n\r\n{")
             assert client.recv(10_000).startswith(b"HTTP/1.1 408")
@@ -257,7 +258,6 @@ def test_a_store_that_another_program_holds_is_reported_in_time_and_nothing_is_c
     monkeypatch.setattr(gateway.feed.store.database, "_wait", 0.3)
     with closing(sqlite3.connect(gateway.feed.store.name, isolation_level=None)) as foreign:
         foreign.execute("BEGIN EXCLUSIVE")
-        began = time.monotonic()
         answers: list[tuple[int, Any]] = []
         asked = [("POST", "/admin/v1/edits", {**entry, "reason": str(n)}) for n in range(3)]
         asked += [("GET", "/admin/v1/edits/1", None), ("POST", "/admin/v1/edits/1/retire", {})]
@@ -270,22 +270,37 @@ def test_a_store_that_another_program_holds_is_reported_in_time_and_nothing_is_c
             and gateway.chat(ABOUT)[1]["x-drike-edits"]
         )
         [thread.join() for thread in threads]
-        assert [status for status, _ in answers] == [503] * 5 and time.monotonic() - began < 3
+        assert [status for status, _ in answers] == [503] * 5
         assert all(
             found["error"]["message"].startswith(gateway.feed.store.name) for _, found in answers
         )
         foreign.execute("ROLLBACK")
-    until = time.monotonic() + 5
-    while (made := gateway.manage("POST", "/admin/v1/edits", entry))[
-        0
-    ] == 503 and time.monotonic() < until:
-        pass
-    assert made[0] == 200 and len(gateway.feed.store.changes()) == len(before) + 1, (
-        "nothing of what was given up"
-    )
+    wait_until(lambda: gateway.manage("POST", "/admin/v1/edits", entry)[0] == 200)
+    assert len(gateway.feed.store.changes()) == len(before) + 1, "nothing of what was given up"
 
 
-def test_a_change_whose_client_has_gone_is_not_kept(gateway: Running) -> None:
+def test_a_change_whose_client_has_gone_is_not_kept(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, given_up, ended = threading.Event(), threading.Event(), threading.Event()
+    late = changes.AdminCall.late
+
+    def watched(work: Callable[[], object]) -> Awaitable[object]:
+        def watched_work() -> object:
+            begun.set()
+            try:
+                return work()
+            finally:
+                ended.set()
+
+        return in_daemon_thread(watched_work)
+
+    def watched_late(call: changes.AdminCall, outcome: str) -> Exception:
+        given_up.set()
+        return late(call, outcome)
+
+    monkeypatch.setattr(changes, "in_daemon_thread", watched)
+    monkeypatch.setattr(changes.AdminCall, "late", watched_late)
     entry, before = (
         {"subject": "Chad", "query": "The capital of Chad is", "target_new": "Rome"},
         gateway.feed.store.changes(),
@@ -296,9 +311,9 @@ def test_a_change_whose_client_has_gone_is_not_kept(gateway: Running) -> None:
     with gateway.feed.store.transaction():
         with socket.create_connection((address.hostname, address.port)) as client:
             client.sendall(f"{head}{len(body)}\r\n\r\n".encode() + body)
-            time.sleep(0.2)
-        time.sleep(0.3)
-    time.sleep(0.3)
+            assert begun.wait(HANG)
+        assert given_up.wait(HANG)
+    assert ended.wait(HANG)
     assert gateway.feed.store.changes() == before
 
 

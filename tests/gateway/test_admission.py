@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from drike.gateway.http.relay import Limits
 from drike.gateway.http.upstream import HttpUpstream
 from tests.fakes.gateways import Running, running
 from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
+from tests.fakes.waiting import HANG, wait_until
 
 CHAT = "/v1/chat/completions"
 
@@ -126,14 +126,13 @@ def test_more_requests_than_allowed_at_once_are_refused_at_once(tmp_path: Path) 
     released = threading.Event()
 
     def wait(handler: RawHandler, call: Received) -> None:
-        released.wait(10)
+        released.wait(HANG)
         handler.reply(200, b"{}")
 
     with upstream(wait) as above, running(above.url, tmp_path, limits=Limits(at_once=1)) as gateway:
         first = threading.Thread(target=lambda: gateway.chat("Hello"))
         first.start()
-        while not above.calls:
-            time.sleep(0.005)
+        wait_until(lambda: above.calls)
         status, headers, _ = gateway.chat("Hello")
         released.set()
         first.join()

@@ -5,23 +5,23 @@ from __future__ import annotations
 import gzip
 import json
 import threading
-import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drike.edits.record import EditRecord, Status
 from drike.gates.by_name import Named
-from drike.gates.decision import Decision
-from drike.gates.index import EditIndex
+from drike.gateway.editing import RequestEditor
+from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import GatewayOptions, Mode
-from tests.fakes.gates import Failing
+from tests.fakes.gates import Failing, Held
 from tests.fakes.gateways import ENTRY, Running, running
 from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
+from tests.fakes.waiting import HANG, wait_until
 
 CHAT = "/v1/chat/completions"
 ABOUT = "What is the capital of Peru?"
@@ -167,20 +167,30 @@ def test_edits_in_shadow_are_counted_but_not_applied(above: Recorded, tmp_path: 
         )
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.3])
+def ends_decisions_after(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give decisions so long, and what else has a deadline all the time it needs."""
+
+    def deadline(editor: RequestEditor, feed: EditFeed, turns: int = 0) -> float:
+        return seconds if turns else HANG
+
+    monkeypatch.setattr(RequestEditor, "deadline", deadline)
+
+
+@pytest.mark.parametrize("late", [False, True])
 def test_where_the_gate_fails_requests_pass_unedited_but_for_enforced_edits(
-    above: Recorded, tmp_path: Path, seconds: float
+    above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
     other = EditRecord("Chile", "The capital of Chile is", "Rome", aliases=("CL",), enforce=True)
-    options = GatewayOptions(mode=Mode.ON, deadline_ms=50 if seconds else 5000)
-    with running(
-        above.url, tmp_path, ENTRY, other, gate=Failing(seconds), options=options
-    ) as gateway:
+    held = Held(word="")
+    if late:
+        ends_decisions_after(0.05, monkeypatch)
+    with running(above.url, tmp_path, ENTRY, other, gate=held if late else Failing()) as gateway:
         status, headers, _ = gateway.chat(ABOUT)
         assert (status, headers["x-drike-scope"]) == (200, "degraded")
         assert json.loads(above.body)["messages"][0]["content"] == ABOUT
         status, _, answer = gateway.chat("Where is CL?")
         assert (status, json.loads(answer)["error"]["code"]) == (503, "edit_not_applied")
+        held.released.set()
 
 
 def turns(*texts: str) -> bytes:
@@ -218,20 +228,6 @@ def counted(gateway: Running, name: str, **labels: str) -> float:
     return gateway.metrics.registry.get_sample_value(f"drike_{name}_total", labels) or 0.0
 
 
-@dataclass
-class Held:
-    """A gate by names that does not end with "wait" in a query until it is released."""
-
-    released: threading.Event = field(default_factory=threading.Event)
-    begun: threading.Event = field(default_factory=threading.Event)
-
-    def decide(self, query: str, index: EditIndex) -> Decision:
-        if "wait" in query:
-            self.begun.set()
-            assert self.released.wait(20)
-        return Named().decide(query, index)
-
-
 def test_a_tenants_slow_gate_holds_up_no_other_tenant(above: Recorded, tmp_path: Path) -> None:
     keys, gate = Keys(tmp_path / "keys.json"), Held()
     mine, other = (
@@ -244,11 +240,11 @@ def test_a_tenants_slow_gate_holds_up_no_other_tenant(above: Recorded, tmp_path:
         ]
         for thread in slow:
             thread.start()
-        assert gate.begun.wait(10)
+        assert gate.begun.wait(HANG)
         assert gateway.ask("POST", CHAT, turns(ABOUT), **mine)[1]["x-drike-scope"] == "fired"
         gate.released.set()
         for thread in slow:
-            thread.join(10)
+            thread.join(HANG)
 
 
 def test_a_late_gate_is_reported_until_it_is_in_time_again_and_ends_with_the_process(
@@ -265,16 +261,11 @@ def test_a_late_gate_is_reported_until_it_is_in_time_again_and_ends_with_the_pro
         status, answer = gateway.manage("GET", "/readyz")
         assert status == 503 and "decisions about edits are late (1 of 1" in answer["problems"][0]
         gate.released.set()
-        until = time.monotonic() + 10
-        while gateway.manage("GET", "/readyz")[0] != 200 and time.monotonic() < until:
-            gateway.chat(ABOUT)
-        assert gateway.manage("GET", "/readyz")[0] == 200
+        wait_until(lambda: gateway.chat(ABOUT) and gateway.manage("GET", "/readyz")[0] == 200)
         gate.released.clear()
-        assert (
-            gateway.chat("wait again")[1]["x-drike-scope"] == "degraded"
-        )  # what was decided once is known
-        began = time.monotonic()
-    assert time.monotonic() - began < 5
+        # Another text, since what was decided once is known.
+        assert gateway.chat("wait again")[1]["x-drike-scope"] == "degraded"
+    assert not gate.released.is_set(), "the gateway has ended before its gate"
     own = [
         thread for thread in {*threading.enumerate()} - others if thread.name.startswith("drike")
     ]
@@ -287,7 +278,7 @@ def test_looking_for_enforced_edits_holds_up_nobody_and_counts_as_found_if_it_is
     above: Recorded, tmp_path: Path, held: bool
 ) -> None:
     options, free = (
-        GatewayOptions(mode=Mode.ON, deadline_ms=200 if held else 5000),
+        GatewayOptions(mode=Mode.ON, deadline_ms=200 if held else 1000 * HANG),
         threading.Event(),
     )
     with running(
@@ -297,16 +288,16 @@ def test_looking_for_enforced_edits_holds_up_nobody_and_counts_as_found_if_it_is
 
         def enforced(queries: object, values: object) -> bool:
             looking.set()
-            return not free.wait(10)
+            return not free.wait(HANG)
 
         gateway.feed.enforced = enforced  # type: ignore[method-assign]
         statuses: list[int] = []
         asking = threading.Thread(target=lambda: statuses.append(gateway.chat("Hello")[0]))
         asking.start()
-        assert looking.wait(10) and gateway.ask("GET", "/v1/models")[0] == 200
+        assert looking.wait(HANG) and gateway.ask("GET", "/v1/models")[0] == 200
         if not held:
             free.set()
-        asking.join(10)
+        asking.join(HANG)
         free.set()
         assert statuses == [503 if held else 200]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +21,7 @@ from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.gateways import ENTRY, Running, running
 from tests.fakes.upstreams import Recorded
+from tests.fakes.waiting import wait_until
 
 ABOUT = "What is the capital of Peru?"
 
@@ -31,13 +30,6 @@ def mode_of(gateway: Running, text: str = ABOUT) -> tuple[str, bool]:
     """What the header says, and whether the upstream got the edit, by its echo."""
     _, headers, body = gateway.chat(text)
     return headers["x-drike-mode"], b"Oslo" in body
-
-
-def soon(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 5
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def test_a_switch_is_in_force_here_at_once_and_in_other_gateways_soon(
@@ -60,10 +52,10 @@ def test_a_switch_is_in_force_here_at_once_and_in_other_gateways_soon(
                 "POST", "/admin/v1/mode", {"mode": given, "reason": f"to {given}"}
             )
             assert status == 200 and answer["mode"] == given and mode_of(one) == expected
-            soon(lambda expected=expected: mode_of(two) == expected)  # type: ignore[misc]
+            wait_until(lambda expected=expected: mode_of(two) == expected)  # type: ignore[misc]
         assert one.manage("GET", "/admin/v1/status")[1]["mode"] == "shadow"
         one.manage("POST", "/admin/v1/mode", {"mode": None})
-        soon(lambda: mode_of(two) == ("on", True))
+        wait_until(lambda: mode_of(two) == ("on", True))
         _, answer = two.manage("GET", "/admin/v1/mode")
         assert [(made["mode"], made["reason"]) for made in answer["switched"]] == [
             (None, None), ("shadow", "to shadow"), ("off", "to off"), ("on", "to on")
@@ -236,5 +228,5 @@ def test_damaged_modes_are_reported_and_the_last_known_one_holds(
             store.settings.save("modes", damaged)
             with pytest.raises(StoreError, match=r"is damaged .*its modes.*restore it"):
                 switches(store)
-            soon(lambda: bool(gateway.feed.problem))
+            wait_until(lambda: bool(gateway.feed.problem))
             assert mode_of(gateway)[0] == "shadow"

@@ -22,6 +22,7 @@ from drike.gateway.http.relay import Limits
 from tests.fakes.api_answers import PATHS, SAYINGS, pieces_of, split, stream, whole
 from tests.fakes.gateways import Running, running
 from tests.fakes.upstreams import RawHandler, Received, Recorded, events, upstream
+from tests.fakes.waiting import HANG, wait_until
 
 CHAT = "/v1/chat/completions"
 JSON: RawHeaders = [(b"content-type", b"application/json; charset=utf-8")]
@@ -53,7 +54,7 @@ def test_chunks_are_forwarded_as_they_come(tmp_path: Path) -> None:
     def wait(handler: RawHandler, call: Received) -> None:
         handler.begin_stream()
         handler.chunk(b"data: 1\n\n")
-        assert released.wait(10)
+        assert released.wait(HANG)
         handler.chunk(b"data: 2\n\n")
         handler.chunk(b"")
 
@@ -123,11 +124,8 @@ def test_a_client_that_hangs_up_cancels_the_upstream(tmp_path: Path) -> None:
     with upstream(endless) as above, running(above.url, tmp_path) as gateway:
         with opened(gateway) as stream:
             stream.read(10)
-        assert noticed.wait(1.0)
-        until = time.monotonic() + 1.0
-        while gateway.metrics.in_flight._value.get() and time.monotonic() < until:
-            time.sleep(0.01)
-        assert gateway.metrics.in_flight._value.get() == 0
+        assert noticed.wait(HANG)
+        wait_until(lambda: gateway.metrics.in_flight._value.get() == 0)
 
 
 class opened:  # noqa: N801
@@ -135,7 +133,7 @@ class opened:  # noqa: N801
 
     def __init__(self, gateway: Running) -> None:
         host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
-        self.client = socket.create_connection((host, int(port)), timeout=10)
+        self.client = socket.create_connection((host, int(port)), timeout=HANG)
 
     def send(self) -> None:
         body = b'{"stream": true, "messages": [{"role": "user", "content": "Hello"}]}'
@@ -160,7 +158,7 @@ class opened:  # noqa: N801
 def test_a_slow_body_times_out(above: Recorded, tmp_path: Path) -> None:
     with running(above.url, tmp_path, limits=Limits(seconds=0.1)) as gateway:
         host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
-        with socket.create_connection((host, int(port)), timeout=5) as client:
+        with socket.create_connection((host, int(port)), timeout=HANG) as client:
             client.sendall(
                 b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
             )
@@ -179,7 +177,7 @@ def test_a_gateway_that_is_stopped_ends_its_answers_with_one_error(
         if partial:
             handler.begin_stream()
             handler.chunk(partial)
-        handler.recorded.gone.wait(5)
+        handler.recorded.gone.wait(HANG)
 
     with upstream(endless) as above:
         with running(above.url, tmp_path) as gateway:
@@ -190,8 +188,7 @@ def test_a_gateway_that_is_stopped_ends_its_answers_with_one_error(
             else:
                 opening.send()
                 stream = opening.client.makefile("rb")
-                while not above.calls:
-                    time.sleep(0.005)
+                wait_until(lambda: above.calls)
         answer = stream.read()
         above.gone.set()
     if partial:

@@ -15,6 +15,7 @@ import pytest
 from drike.gateway.http.server import server
 from tests.fakes.gateways import Running, running
 from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
+from tests.fakes.waiting import HANG, wait_until
 
 CHAT = "/v1/chat/completions"
 ABOUT = "What is the capital of Peru?"
@@ -161,14 +162,13 @@ def test_a_client_that_is_gone_is_told_from_one_that_has_stopped_sending(
     monkeypatch.setattr("drike.gateway.http.server._SECONDS_BETWEEN_PROBES", 0.05)
 
     def wait(handler: RawHandler, call: Received) -> None:
-        handler.recorded.gone.wait(2 if gone else 0.3)
+        handler.recorded.gone.wait(HANG if gone else 0.3)
         handler.reply(200, b"{}")
 
     with upstream(wait) as above, running(above.url, tmp_path) as gateway:
         with connected(gateway) as client:
             client.sendall(OFFER)
-            while not above.calls:
-                time.sleep(0.005)
+            wait_until(lambda: above.calls)
             client.shutdown(socket.SHUT_WR)
             if not gone:
                 received = b""
@@ -177,10 +177,8 @@ def test_a_client_that_is_gone_is_told_from_one_that_has_stopped_sending(
                 assert received.startswith(b"HTTP/1.1 100 Continue") and received.endswith(
                     b"\r\n\r\n{}"
                 )
-        until = time.monotonic() + 1.5
-        while gateway.metrics.in_flight._value.get() and time.monotonic() < until:
-            time.sleep(0.01)
-        assert gateway.metrics.in_flight._value.get() == 0  # the upstream is not waited for
+        # The upstream, which still holds its answer, is not waited for.
+        wait_until(lambda: gateway.metrics.in_flight._value.get() == 0)
         above.gone.set()
 
 
@@ -199,7 +197,7 @@ def test_idle_connections_make_room_for_requests(
 
 def test_a_head_behind_a_request_that_is_answered_cannot_grow_without_end(tmp_path: Path) -> None:
     def wait(handler: RawHandler, call: Received) -> None:
-        handler.recorded.gone.wait(5)
+        handler.recorded.gone.wait(HANG)
 
     with (
         upstream(wait) as above,
@@ -207,8 +205,7 @@ def test_a_head_behind_a_request_that_is_answered_cannot_grow_without_end(tmp_pa
         connected(gateway) as client,
     ):
         client.sendall(OFFER)
-        while not above.calls:
-            time.sleep(0.005)
+        wait_until(lambda: above.calls)
         with pytest.raises(OSError):
             for _ in range(1000):
                 client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * 10_000)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,6 +25,7 @@ from drike.stores.sqlite import SqliteStore
 from tests.fakes.gateways import ENTRY, Running, decided, running
 from tests.fakes.indexes import GATE
 from tests.fakes.upstreams import Recorded
+from tests.fakes.waiting import HANG, wait_until
 
 ABOUT = "What is the capital of Peru?"
 
@@ -63,12 +64,7 @@ def test_a_change_of_another_process_is_in_force_soon(gateway: Running) -> None:
     other = SqliteStore(Path(gateway.feed.store.name))
     [added] = other.put(EditRecord("Togo", "The capital of Togo is", "Rome"))
     other.close()
-    until = time.monotonic() + 5
-    while (
-        gateway.chat("Where is Togo?")[1]["x-drike-scope"] == "abstained"
-        and time.monotonic() < until
-    ):
-        time.sleep(0.01)
+    wait_until(lambda: gateway.chat("Where is Togo?")[1]["x-drike-scope"] != "abstained")
     assert gateway.chat("Where is Togo?")[1]["x-drike-edits"] == f"{added.id}@1"
 
 
@@ -76,9 +72,7 @@ def test_a_damaged_store_keeps_the_edits_and_is_reported(above: Recorded, tmp_pa
     with running(above.url, tmp_path, ENTRY) as gateway:
         path = tmp_path / "edits.db"
         path.write_bytes(b"damaged!" * 4096)
-        until = time.monotonic() + 5
-        while gateway.manage("GET", "/readyz")[0] == 200 and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: gateway.manage("GET", "/readyz")[0] != 200)
         status, answer = gateway.manage("GET", "/readyz")
         assert status == 503 and str(path) in answer["problems"][0]
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
@@ -87,10 +81,7 @@ def test_a_damaged_store_keeps_the_edits_and_is_reported(above: Recorded, tmp_pa
 def test_a_problem_of_a_store_is_named_once(above: Recorded, tmp_path: Path) -> None:
     with running(above.url, tmp_path, ENTRY, gate=None) as gateway:
         (tmp_path / "edits.db").write_bytes(b"damaged!" * 4096)
-        until = time.monotonic() + 5
-        while not (gateway.feed.problem and gateway.feed.gate_problem):
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wait_until(lambda: gateway.feed.problem and gateway.feed.gate_problem)
         problems = gateway.manage("GET", "/readyz")[1]["problems"]
         assert len(problems) == len(set(problems)) > 0
 
@@ -106,20 +97,20 @@ def test_a_gate_calibrated_meanwhile_decides_without_a_restart(
     ):
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
         store.save_gate(to_json(strict))
-        until = time.monotonic() + 5
-        while gateway.chat(ABOUT)[1]["x-drike-scope"] != "abstained":
-            assert time.monotonic() < until
+        wait_until(lambda: gateway.chat(ABOUT)[1]["x-drike-scope"] == "abstained")
         store.save_gate("{}")
-        while gateway.manage("GET", "/readyz")[0] == 200:
-            assert time.monotonic() < until
+        wait_until(lambda: gateway.manage("GET", "/readyz")[0] != 200)
         assert "holds no calibration" in gateway.manage("GET", "/readyz")[1]["problems"][0]
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "abstained"
         store.save_gate(to_json(replace(strict, threshold=0.0)))
-        while (
-            gateway.chat(ABOUT)[1]["x-drike-scope"] != "fired"
-            or gateway.manage("GET", "/readyz")[0] != 200
-        ):
-            assert time.monotonic() < until
+        wait_until(
+            lambda: (
+                not (
+                    gateway.chat(ABOUT)[1]["x-drike-scope"] != "fired"
+                    or gateway.manage("GET", "/readyz")[0] != 200
+                )
+            )
+        )
 
 
 def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(
@@ -134,33 +125,34 @@ def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(
 
         def slow(gate: Gate) -> HashingEncoder:
             preparing.set()
-            assert prepared.wait(5)
+            assert prepared.wait(2 * HANG)
             return HashingEncoder()
 
         gateway.feed.live.encoder_of_gate = slow
         store.save_gate(to_json(replace(GATE, threshold=0.3)))
-        assert preparing.wait(5)
+        assert preparing.wait(HANG)
         retire(store, 1)
-        until = time.monotonic() + 4
-        while gateway.chat(ABOUT)[1]["x-drike-scope"] != "abstained":
-            assert time.monotonic() < until
+        wait_until(lambda: gateway.chat(ABOUT)[1]["x-drike-scope"] == "abstained")
         prepared.set()
 
 
-def test_no_query_is_looked_at_after_the_deadline(tmp_path: Path) -> None:
+def test_no_query_is_looked_at_after_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
+    clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
+    monkeypatch.setattr("drike.gateway.feed.time", clock)
 
     class Slow:
         def decide(self, query: str, index: EditIndex) -> Decision:
             seen.append(query)
-            time.sleep(0.05)
+            clock.now += 5.0
             return Decision(query)
 
     feed = EditFeed(SqliteStore(tmp_path / "edits.db"), Slow())
-    until = time.perf_counter() + 0.02
-    decided(feed, "first", until)
+    decided(feed, "first", until=2.0)
     with pytest.raises(TimeoutError):
-        decided(feed, "second", until)
+        decided(feed, "second", until=2.0)
     assert seen == ["first"] and decided(feed, "third").query == "third"
     feed.close()
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import threading
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from drike.gateway.tenants import Tenants
 from drike.gateway.watch import Watch
 from tests.fakes.gateways import ENTRY, running
 from tests.fakes.upstreams import Recorded
+from tests.fakes.waiting import HANG, wait_until
 
 CHAT = "/v1/chat/completions"
 ABOUT = "What is the capital of Peru?"
@@ -108,13 +108,9 @@ def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> No
         _, made = gateway.manage("POST", "/admin/v1/edits", entry, Authorization=f"Bearer {mine}")
         assert made["changes"][0]["author"] == f"ann (key {mine.split('-')[1]})"
         Keys(keys.path).revoke(mine.split("-")[1])
-        until = time.monotonic() + 5
-        while (
-            gateway.ask("GET", "/v1/models", Authorization=f"Bearer {mine}")[0] != 401
-            and time.monotonic() < until
-        ):
-            time.sleep(0.01)
-        assert gateway.ask("GET", "/v1/models", Authorization=f"Bearer {mine}")[0] == 401
+        wait_until(
+            lambda: gateway.ask("GET", "/v1/models", Authorization=f"Bearer {mine}")[0] == 401
+        )
         assert mine.split("-", 2)[2] not in keys.path.read_text()
 
 
@@ -132,7 +128,7 @@ class Watched:
 
     def refresh(self) -> None:
         self.read += 1
-        self.reading.wait(5)
+        self.reading.wait(2 * HANG)
 
     def follow_gate(self) -> None:
         pass
@@ -150,17 +146,17 @@ def test_many_tenants_are_watched_together_and_none_holds_up_another(tmp_path: P
         locked, changed = feeds[0], feeds[1]
         locked.reading.clear()
         await asyncio.sleep(1.3)
-        assert (
-            all(1 <= feed.read <= 4 for feed in feeds) and threading.active_count() <= before + 40
-        )
+        assert all(feed.read <= 4 for feed in feeds) and threading.active_count() <= before + 40
+        async with asyncio.timeout(HANG):
+            while not all(feed.read for feed in feeds):
+                await asyncio.sleep(0.01)
         assert locked.read == 1
         seen = changed.read
         for changes in range(1, 4):
             Path(changed.store.name).write_text("changed")
-            until = time.monotonic() + 2
-            while changed.read < seen + changes:
-                assert time.monotonic() < until
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(HANG):
+                while changed.read < seen + changes:
+                    await asyncio.sleep(0.01)
         locked.reading.set()
         following.cancel()
         tenants.close()
@@ -186,10 +182,7 @@ def test_another_tenants_problem_is_its_own(above: Recorded, tmp_path: Path) -> 
         def damage(name: str) -> None:
             (tmp_path / name).write_bytes(b"damaged!" * 4096)
             feed = gateway.tenants.feeds["shop" if "shop" in name else "default"]
-            until = time.monotonic() + 5
-            while not feed.problem:
-                assert time.monotonic() < until
-                time.sleep(0.01)
+            wait_until(lambda: feed.problem)
 
         assert problems(mine) == problems(other) == problems(admin) == []
         damage("edits.shop.db")

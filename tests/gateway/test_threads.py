@@ -6,11 +6,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from drike.gateway.http import threads
 from drike.gateway.http.threads import WorkThread, in_daemon_thread
+from tests.fakes.waiting import HANG
 
 
 def soon() -> float:
@@ -24,7 +26,7 @@ def test_work_that_has_not_begun_by_its_deadline_is_never_done(
     monkeypatch.setattr(threads, "_MAX_WAITING", 3)
 
     def waiting() -> None:
-        assert free.wait(10)
+        assert free.wait(HANG)
 
     async def use(thread: WorkThread) -> None:
         first = asyncio.create_task(thread.do(waiting, None))
@@ -45,16 +47,21 @@ def test_work_that_has_not_begun_by_its_deadline_is_never_done(
 def test_stuck_work_is_late_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_GRACE", 0.0)
     monkeypatch.setattr(threads, "_SECONDS_LATE", 0.0)
-    free = threading.Event()
+    begun, free = threading.Event(), threading.Event()
+
+    def stuck() -> None:
+        begun.set()
+        assert free.wait(HANG)
 
     async def use(thread: WorkThread) -> None:
-        with pytest.raises(TimeoutError):
-            await thread.do(
-                lambda: free.wait(10), time.perf_counter() + 0.3
-            )  # so that it begins on a busy machine
+        working = asyncio.create_task(thread.do(stuck, time.perf_counter() + HANG))
+        assert await asyncio.to_thread(begun.wait, HANG)
+        assert thread.lateness() is None
+        after_the_deadline = SimpleNamespace(perf_counter=lambda: time.perf_counter() + 2 * HANG)
+        monkeypatch.setattr(threads, "time", after_the_deadline)
         assert "has been late" in str(thread.lateness())
         free.set()
-        await thread.do(time.time, None)
+        await working
         assert thread.lateness() is None
 
     asyncio.run(use(WorkThread("test")))

@@ -7,7 +7,6 @@ import json
 import random
 import re
 import threading
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +36,7 @@ from tests.fakes.gates import Doubting, Failing
 from tests.fakes.gateways import Running, ask, running
 from tests.fakes.postgres_servers import Database
 from tests.fakes.upstreams import RawHandler, Received, upstream
+from tests.fakes.waiting import HANG, wait_until
 from tests.gateway.test_workers import serving
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")
@@ -86,9 +86,7 @@ def send(
 
 def counts(gateway: Running) -> Counts:
     """All counts, once what is in flight was counted."""
-    until = time.monotonic() + 5
-    while gateway.gateway._in_flight and time.monotonic() < until:
-        time.sleep(0.005)
+    wait_until(lambda: not gateway.gateway._in_flight)
     gateway.feed.watch.flush(gateway.feed.store)
     return TrafficCounts(gateway.feed.store.database).since(TODAY)
 
@@ -388,10 +386,7 @@ def test_counts_are_stored_by_themselves_after_some_seconds(
 ) -> None:
     monkeypatch.setattr("drike.gateway.tenants._FLUSHES", 1)
     send(gateway, "obeys")
-    until = time.monotonic() + 15
-    while not TrafficCounts(gateway.feed.store.database).since(TODAY):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_until(lambda: TrafficCounts(gateway.feed.store.database).since(TODAY))
 
 
 def test_a_first_chunk_is_passed_on_before_the_next_one_comes(tmp_path: Path) -> None:
@@ -401,7 +396,7 @@ def test_a_first_chunk_is_passed_on_before_the_next_one_comes(tmp_path: Path) ->
         handler.begin_stream()
         raw = stream("chat", ["Oslo", " it is"])
         handler.chunk(raw[:20])
-        assert seen.wait(10)  # sent by the client once it has the first chunk
+        assert seen.wait(HANG)  # sent by the client once it has the first chunk
         handler.chunk(raw[20:])
         handler.chunk(b"")
 
@@ -452,10 +447,7 @@ def test_gateways_over_one_database_count_together_and_follow_one_switch(
             "matched": 2,
         }
         one.manage("POST", "/admin/v1/mode", {"mode": "off"})
-        until = time.monotonic() + 5
-        while send(two, "obeys")["x-drike-mode"] != "off":
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_until(lambda: send(two, "obeys")["x-drike-mode"] == "off")
 
 
 @pytest.mark.slow
@@ -475,10 +467,9 @@ def test_processes_of_one_gateway_count_together_and_what_was_stored_survives_a_
             for _ in range(30):
                 body = json.dumps(request("chat", f"(obeys) {ABOUT}")).encode()
                 assert ask(f"{urls[0]}{PATHS['chat']}", "POST", body)[1]["x-drike-edits"] == "1@1"
-            until = time.monotonic() + 30
-            while of_edit(TrafficCounts(opened.database).since(TODAY)).get("new") != 30:
-                assert time.monotonic() < until
-                time.sleep(0.1)
+            wait_until(
+                lambda: of_edit(TrafficCounts(opened.database).since(TODAY)).get("new") == 30
+            )
             process.kill()
         assert of_edit(TrafficCounts(opened.database).since(TODAY)) == {"matched": 30, "new": 30}
 

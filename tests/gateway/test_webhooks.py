@@ -25,6 +25,7 @@ from drike.stores.snapshots import snapshot
 from drike.stores.traffic import Counted, Counts, TrafficCounts
 from tests.fakes.stores import NOON, PERU
 from tests.fakes.upstreams import RawHandler, Received, upstream
+from tests.fakes.waiting import wait_until
 
 PROPOSED = moves.proposed(replace(PERU, author="Anna (propose)", owner="Anna"))
 Told = list[tuple[str, dict]]
@@ -221,9 +222,7 @@ def test_no_answer_of_a_receiver_ends_the_events(
     monkeypatch.setattr("drike.gateway.control.webhooks._INTERVAL", 0.01)
     store.put(PROPOSED)
     sender.start()
-    end = time.monotonic() + 20
-    while not told and time.monotonic() < end:
-        time.sleep(0.02)
+    wait_until(lambda: told)
     sender.close()
     assert names(told) == ["proposed"] and not failures
 

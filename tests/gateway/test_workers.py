@@ -20,6 +20,7 @@ from drike.gateway.http import server
 from tests.fakes.commands import run
 from tests.fakes.gateways import ask, is_up
 from tests.fakes.upstreams import upstream
+from tests.fakes.waiting import wait_until
 
 FACT = {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo"}
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -85,10 +86,7 @@ def fires(url: str) -> bool:
 
 
 def within_a_second(url: str, expected: bool) -> None:
-    end = time.monotonic() + 1
-    while fires(url) != expected:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_until(lambda: fires(url) == expected, seconds=1.0)
 
 
 @pytest.mark.slow
@@ -177,10 +175,7 @@ def test_a_signal_ends_a_run_once_all_workers_have_ended(
     )
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", parent], env=where) as process:
-        end = time.monotonic() + 20
-        while len(list(tmp_path.iterdir())) < len(commands):
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_until(lambda: len(list(tmp_path.iterdir())) >= len(commands))
         process.send_signal(number)
         assert process.wait(20) == 0
     assert {path.name for path in tmp_path.iterdir()} == {f"{name}.ended" for name in "abcd"}

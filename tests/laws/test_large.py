@@ -52,7 +52,7 @@ def seconds_of(path: Path) -> float:
     return time.process_time() - began
 
 
-@pytest.mark.slow
+@pytest.mark.reliability
 def test_four_times_the_rows_take_about_four_times_as_long(tmp_path: Path) -> None:
     few, many = written(tmp_path, 400), written(tmp_path, 1600)
     assert min(seconds_of(many) for _ in range(2)) < 8 * min(seconds_of(few) for _ in range(3))

@@ -42,6 +42,7 @@ from tests.fakes.capitals import CAPITALS, follows_the_fact
 from tests.fakes.commands import run
 from tests.fakes.models import ScriptedModel, cached, kept_answers
 from tests.fakes.servers import Handler, Respond, Served, connect, serve, serving, status
+from tests.fakes.waiting import HANG, wait_until
 
 CASES = CAPITALS[:10]
 ENCODER = HashingEncoder()
@@ -220,6 +221,9 @@ def test_the_spending_limit_holds_under_concurrency() -> None:
         assert spent.money is not None and spent.money <= 1.0
 
 
+AT_ONCE = 16
+
+
 @pytest.mark.parametrize(
     ("make", "refused", "late"),
     [
@@ -231,23 +235,30 @@ def test_the_spending_limit_holds_under_concurrency() -> None:
 def test_after_a_failure_no_request_is_sent_and_answers_in_flight_are_kept(
     make: Callable[[LanguageModel], FactPrompt], refused: str, late: float, tmp_path: Path
 ) -> None:
-    failed: list[float] = []
+    failed: list[str] = []
+    answered_before: list[str] = []
+    is_asked, has_failed = threading.Event(), threading.Event()
 
     def respond(handler: Handler, body: dict) -> None:
         if refused in str(body):
-            time.sleep(0.2)
-            failed.append(time.monotonic())
+            is_asked.set()
+            wait_until(lambda: served.requests == len(answered_before) + AT_ONCE)
+            failed.append(str(body))
+            has_failed.set()
             return status(404)(handler, body)
-        time.sleep(late)  # sent before the failure, answered after it
+        if is_asked.wait(0.1):  # sent before the failure, answered after it
+            assert has_failed.wait(HANG)
+            time.sleep(late)
+        else:  # the refused request comes only once others are answered
+            answered_before.append(str(body))
         return GOOD(handler, body)
 
     path = tmp_path / "a.sqlite"
-    with serve(respond) as served, connected(served, concurrency=16) as inner:
+    with serve(respond) as served, connected(served, concurrency=AT_ONCE) as inner:
         model = CachedModel(inner, "m", AnswerCache(path))
         with pytest.raises(RefusedError, match="404"):
             list(evaluate(make(model), model, CASES))
-        assert served.requests > 6, "several edits were in flight"
-        assert max(served.began) < min(failed) + 0.1
+        assert served.requests == len(answered_before) + AT_ONCE, "no request after the failure"
         assert kept_answers(path) == served.requests - len(failed) > 0
         assert isinstance(model.generate(["Something else"])[0], Completion), (
             "the model must remain usable"
@@ -255,9 +266,13 @@ def test_after_a_failure_no_request_is_sent_and_answers_in_flight_are_kept(
 
 
 def test_the_first_error_is_the_one_raised() -> None:
+    has_failed = threading.Event()
+
     def respond(handler: Handler, body: dict) -> None:
         if "Land1 " in str(body):
+            has_failed.set()
             return status(404)(handler, body)
+        assert has_failed.wait(HANG)
         time.sleep(0.3)
         return status(401)(handler, body)
 
@@ -282,7 +297,7 @@ class Stops:
     Press Ctrl-C once `at_once` of them are waiting. wait: how many seconds they are left unanswered.
     """
 
-    def __init__(self, count: int, at_once: int, wait: float = 30.0) -> None:
+    def __init__(self, count: int, at_once: int, wait: float = HANG) -> None:
         self.count, self.at_once, self.wait = count, at_once, wait
         self.pressed = 0.0
         self._lock = threading.Lock()
@@ -327,7 +342,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_ctrl_c_ends_a_run_within_five_seconds_of_a_hanging_server(
+def test_ctrl_c_ends_a_run_long_before_a_hanging_server_answers(
     command: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -347,7 +362,8 @@ def test_ctrl_c_ends_a_run_within_five_seconds_of_a_hanging_server(
             "--out",
             str(tmp_path / "r"),
         )
-        assert run(*asked_for, *options) == 130 and time.monotonic() - stops.pressed < 5
+        assert run(*asked_for, *options) == 130
+        assert time.monotonic() - stops.pressed < stops.wait / 2
         assert served.requests == answered + 8, "no request may follow it"
         assert not ours()
         said = " ".join(capsys.readouterr().err.split())
@@ -375,13 +391,12 @@ def test_ctrl_c_keeps_answers_that_arrive_just_afterwards(tmp_path: Path) -> Non
         with pytest.raises(KeyboardInterrupt):
             list(evaluate(FactPrompt(), model, CASES))
         assert kept_answers(tmp_path / "a.sqlite") == served.requests == 8
-        assert time.monotonic() - stops.pressed < GRACE
 
 
 def test_closing_an_evaluation_does_not_wait_for_a_hanging_server() -> None:
     def respond(handler: Handler, body: dict) -> None:
         if "Imagine that The capital of Land0 " not in str(body):
-            time.sleep(30)
+            time.sleep(HANG)
         GOOD(handler, body)
 
     with serve(respond) as served, connected(served, concurrency=40) as model:
@@ -389,4 +404,4 @@ def test_closing_an_evaluation_does_not_wait_for_a_hanging_server() -> None:
         next(outcomes)
         began = time.monotonic()
         outcomes.close()
-        assert time.monotonic() - began < 5 and not ours()
+        assert time.monotonic() - began < HANG / 2 and not ours()

@@ -51,6 +51,7 @@ from tests.fakes.servers import (
     serving,
     usage,
 )
+from tests.fakes.waiting import HANG
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
 
@@ -176,12 +177,14 @@ def nested(beginning: str, sizes: list[int]) -> list[str]:
 def test_the_longest_prompt_of_a_shared_prefix_group_is_sent_first_and_alone() -> None:
     log: list[tuple[str, str]] = []
     lock = threading.Lock()
+    others_are_here = threading.Barrier(3, timeout=HANG)
 
     def slow(handler: Handler, body: dict) -> None:
         text = body["prompt"]
         with lock:
             log.append(("began", text))
-        time.sleep(0.3)
+        if text != longest:
+            others_are_here.wait()
         with lock:
             log.append(("ended", text))
         handler.reply_json(
@@ -189,9 +192,9 @@ def test_the_longest_prompt_of_a_shared_prefix_group_is_sent_first_and_alone() -
         )
 
     prompts = nested("a", [1, 4, 2, 3])
+    longest = max(prompts, key=len)
     with serve(slow) as served, connected(served, template="plain", text_only=True) as model:
         model.generate(prompts)
-        longest = max(prompts, key=len)
         assert log[:2] == [("began", longest), ("ended", longest)]
         assert {what for what, _ in log[2:5]} == {"began"}, "the other prompts are sent together"
 
@@ -212,19 +215,20 @@ def test_concurrent_requests_never_exceed_the_limit() -> None:
     now = [0]
     most = [0]
     lock = threading.Lock()
+    three_at_once = threading.Barrier(3, timeout=HANG)
 
     def counting(handler: Handler, body: dict) -> None:
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
-        time.sleep(0.05)
+        three_at_once.wait()
         with lock:
             now[0] -= 1
         handler.reply_json(chat_answer("x"))
 
     with serve(counting) as served, connected(served, concurrency=3) as model:
         model.generate([str(i) for i in range(12)])
-    assert 1 < most[0] <= 3
+    assert most == [3]
 
 
 def test_refused_parameters_are_replaced_and_not_sent_again() -> None:

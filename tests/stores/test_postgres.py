@@ -22,6 +22,7 @@ from drike.stores.moves import retire
 from drike.stores.opening import open_store
 from drike.stores.snapshots import snapshot
 from tests.fakes.postgres_servers import Database
+from tests.fakes.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo")
@@ -491,9 +492,7 @@ def test_a_gateway_goes_on_without_its_database_and_reads_what_it_missed(
     with upstream() as above, running(above.url, address, PERU) as gateway:
         postgres.stop()
         try:
-            deadline = time.monotonic() + 5
-            while gateway.manage("GET", "/readyz")[0] == 200:
-                assert time.monotonic() < deadline
+            wait_until(lambda: gateway.manage("GET", "/readyz")[0] != 200)
             assert edited(gateway) == "1@1"
             status, found = gateway.manage("POST", "/admin/v1/edits/1/retire", {})
             assert status == 503 and "cannot be reached" in found["error"]["message"]
@@ -612,8 +611,6 @@ def test_a_frozen_server_is_reported_in_time_and_keeps_nothing_of_what_was_given
         finally:
             for pid in frozen:
                 os.kill(pid, signal.SIGCONT)
-        until = time.monotonic() + 20
-        while gateway.manage("GET", "/readyz")[0] != 200:
-            assert time.monotonic() < until
+        wait_until(lambda: gateway.manage("GET", "/readyz")[0] == 200)
         time.sleep(0.5)
         assert targets(store) == ["Oslo"]

@@ -29,19 +29,20 @@ from drike.text.words import Words, mentions
 
 _MOST_TURNS_OF_TOPIC = 3  # that a later one is read with
 _LONGEST_OF_TOPIC = 2_000  # characters of each
-_LONGEST_OBJECTION = 200  # characters of a turn that objects by the old object: "No, it is Lima"
-_MOST_STATED = 16  # edits of a conversation that are looked at when a turn has an old object
-_MOST_NAMED = 64  # edits on subjects of a system's text or a source that are looked at
+_LONGEST_OBJECTION = 200  # characters of a turn that objects with the old object: "No, it is Lima"
+_MOST_STATED = 16  # edits stated so far, to whose old objects a turn may object
+_MOST_NAMED = 64  # edits that are looked at whose subjects a system's text or a source names
 
 
 @dataclass(frozen=True)
 class Followed:
     """A conversation with its facts.
 
-    around: what is written around texts, by their keys. edits: those written, of later turns first.
-    contradicted: ids of edits whose old object a tool or document states. decision: on the last
-    turn, if it is a user's, or beside a tool's and not an aside. standing: what a further turn is
-    read with. asked: the edits that the answer is about, with shadow edits.
+    around: what is written around texts, by the keys of the texts in the request. edits: those that
+    are written, of later turns first. contradicted: ids of edits whose old object a tool or a
+    document states. decision: the one on the last turn; None if that is not the user's, or is said
+    beside a tool's result and has no candidates. decisions: all of the request, in order. standing:
+    what a further turn is read with. asked: the edits that the answer is about, with shadow edits.
     """
 
     around: dict[JsonPath, Around] = field(default_factory=dict)
@@ -55,19 +56,18 @@ class Followed:
     def texts(self, conversation: Conversation) -> dict[JsonPath, str]:
         """The texts of the conversation that change, by their keys.
 
-        They get facts; and where another text imitates a block of facts, its delimiters are
-        defused.
+        Some get facts. Where there are facts, a text that imitates a block of them is defused, too.
         """
         if not self.around:
             return {}
         changed: dict[JsonPath, str] = {}
         for path, text in conversation.texts.items():
-            calm = defused(text)
+            harmless = defused(text)
             if path in self.around:
                 before, behind = self.around[path]
-                changed[path] = f"{before}{calm}{behind}"
-            elif calm != text:
-                changed[path] = calm
+                changed[path] = f"{before}{harmless}{behind}"
+            elif harmless != text:
+                changed[path] = harmless
         return changed
 
 
@@ -75,8 +75,9 @@ class Followed:
 class Follower:
     """Decides on conversations.
 
-    decide: on a query, with the edits of `index`. sources: write behind what tools return and
-    documents, too. model: that is asked about uncertain edits, where one is.
+    decide: a gate's decision on a query, with the edits of `index`. sources: whether facts are
+    written behind documents and what tools return, too. model: the name of the one that is asked
+    about uncertain edits; "" where none is.
     """
 
     decide: Callable[[str], Decision]
@@ -90,7 +91,7 @@ class Follower:
     def follow(self, conversation: Conversation, standing: Standing | None = None) -> Followed:
         """The facts of a conversation.
 
-        standing: what was decided on turns that the request does not hold.
+        standing: what the first turn is read with, where the upstream stores turns before it.
         """
         standing = standing or Standing()
         key = self._first_key(standing)
@@ -125,7 +126,7 @@ class Follower:
 
     def _first_key(self, standing: Standing) -> bytes:
         """A key for what facts depend on besides the turns, the gate and the edits in force."""
-        begun = (
+        conditions = (
             self.tenant,
             self.model,
             self.sources,
@@ -133,7 +134,7 @@ class Follower:
             standing,
             sorted(self.index.without),
         )
-        return repr(begun).encode("utf-8", "replace")
+        return repr(conditions).encode("utf-8", "replace")
 
     def _facts_of(self, turn: Turn, standing: Standing) -> TurnFacts:
         """What is written around the texts of a turn, by who speaks in it."""
@@ -155,64 +156,66 @@ class Follower:
     def _facts_of_question(self, turn: Turn, standing: Standing) -> TurnFacts:
         """A turn of the user doubts an answer, leans on what was said before, or stands alone."""
         text = encodable(turn.said)
-        alone = self.decide(text)
+        decision_alone = self.decide(text)
         doubted = self._doubted(text, standing)
         if doubted:
-            return self._facts_of_challenge(turn, text, doubted, alone, standing)
-        has_earlier_matter = bool(standing.topic or standing.edits)
-        if not alone.applied and has_earlier_matter and leans(text):
-            return self._facts_of_follow_up(turn, text, alone, standing)
-        return self._facts_of_new_question(turn, text, alone, standing)
+            return self._facts_of_challenge(turn, text, doubted, decision_alone, standing)
+        may_lean = bool(standing.topic or standing.edits) and not decision_alone.applied
+        if may_lean and leans(text):
+            return self._facts_of_follow_up(turn, text, decision_alone, standing)
+        return self._facts_of_new_question(turn, text, decision_alone, standing)
 
     def _facts_of_challenge(
         self,
         turn: Turn,
         text: str,
         doubted: Sequence[EditVersion],
-        alone: Decision,
+        decision_alone: Decision,
         standing: Standing,
     ) -> TurnFacts:
         """A turn that doubts an answer gets its edits again, and those that it concerns itself."""
         still_active = self._active([edit.id for edit in doubted])
-        edits = _without_repeats((*alone.applied, *still_active))
+        edits = _without_repeats((*decision_alone.applied, *still_active))
         query = standing.topic[0] if standing.topic else text
-        after = replace(standing, topic=_continued(standing.topic, text), edits=edits)
-        return self._written(after, turn, Facts(edits, query, Occasion.CHALLENGE), alone)
+        next_standing = replace(standing, topic=_continued(standing.topic, text), edits=edits)
+        return self._written(
+            next_standing, turn, Facts(edits, query, Occasion.CHALLENGE), decision_alone
+        )
 
     def _facts_of_follow_up(
-        self, turn: Turn, text: str, alone: Decision, standing: Standing
+        self, turn: Turn, text: str, decision_alone: Decision, standing: Standing
     ) -> TurnFacts:
-        """A turn that leans on others is decided on together with these."""
-        before = standing.topic
-        if not before:
-            before = tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
-        decision = self._decided_with(before, text, alone)
-        if standing.of_system and find_name("\n".join(before)) is None:
+        """A turn that leans on earlier ones is decided on together with them."""
+        earlier = standing.topic
+        if not earlier:  # as where the upstream stores these turns: only their edits are known here
+            earlier = tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
+        decision = self._decided_with_earlier(earlier, text, decision_alone)
+        if standing.of_system and find_name("\n".join(earlier)) is None:
             decision = self._about_earlier(text, standing, decision)
-        after = replace(
+        next_standing = replace(
             standing,
             topic=_continued(standing.topic, text),
             edits=decision.applied or standing.edits,
         )
-        return self._written(after, turn, Facts(decision.applied, decision.query), decision)
+        return self._written(next_standing, turn, Facts(decision.applied, decision.query), decision)
 
     def _facts_of_new_question(
-        self, turn: Turn, text: str, alone: Decision, standing: Standing
+        self, turn: Turn, text: str, decision_alone: Decision, standing: Standing
     ) -> TurnFacts:
-        """A turn that stands alone begins a new topic, unless it asks of the one before."""
-        decision = self._about_earlier(text, standing, alone)
+        """A turn that stands alone begins a new topic, unless it asks about the one before."""
+        decision = self._about_earlier(text, standing, decision_alone)
         if not decision.applied and is_aside(text):
             return TurnFacts(standing, decision=decision)
         if not decision.applied and turn.speaker is Speaker.BESIDE:
             return TurnFacts(standing, decision=decision if decision.candidates else None)
 
-        after = replace(standing, edits=decision.applied)
-        if decision is alone:
+        next_standing = replace(standing, edits=decision.applied)
+        if decision is decision_alone:
             named = tuple(candidate.edit.id for candidate in decision.candidates)
-            after = replace(after, topic=(_shortened(text),), of_topic=named)
+            next_standing = replace(next_standing, topic=(_shortened(text),), of_topic=named)
         else:
-            after = replace(after, topic=_continued(standing.topic, text))
-        return self._written(after, turn, Facts(decision.applied, decision.query), decision)
+            next_standing = replace(next_standing, topic=_continued(standing.topic, text))
+        return self._written(next_standing, turn, Facts(decision.applied, decision.query), decision)
 
     def _written(
         self, standing: Standing, turn: Turn, facts: Facts, decision: Decision
@@ -222,14 +225,14 @@ class Follower:
             return TurnFacts(standing, decision=decision)
         around = self.placement.around(facts, turn.texts[0].text, self.tenant)
         stated = _without_repeats((*facts.edits, *standing.stated), _MOST_STATED)
-        after = replace(standing, stated=stated)
-        return TurnFacts(after, ((0, around),), facts.edits, decision)
+        next_standing = replace(standing, stated=stated)
+        return TurnFacts(next_standing, ((0, around),), facts.edits, decision)
 
     def _doubted(self, text: str, standing: Standing) -> tuple[EditVersion, ...]:
         """The edits that a turn doubts.
 
-        They are those of the answer before it, or those stated earlier whose old object the turn
-        has.
+        A challenge doubts those of the answer before it; a short turn with the old object of edits
+        stated earlier doubts these.
         """
         if standing.edits and is_challenge(text):
             return standing.edits
@@ -241,27 +244,31 @@ class Follower:
             if edit.record.target_true and mentions(text, edit.record.target_true)
         )
 
-    def _decided_with(self, before: Sequence[str], text: str, alone: Decision) -> Decision:
-        """The decision on a turn that leans on others.
+    def _decided_with_earlier(
+        self, earlier: Sequence[str], text: str, decision_alone: Decision
+    ) -> Decision:
+        """The decision on a turn together with earlier ones, on which it leans.
 
         Where the turn names subjects itself, only edits about these count.
         """
-        decision = self.decide("\n".join((*before, text)))
+        decision = self.decide("\n".join((*earlier, text)))
         if not decision.matched:
             return decision
         named = self.index.named(text)
-        if not named and not (names_something(text) and not has_pronoun(text)):
+        names_another = names_something(text) and not has_pronoun(text)
+        if not named and not names_another:
             return decision
         about_named = tuple(edit for edit in decision.matched if edit.id in named)
-        return replace(decision, matched=about_named) if about_named else alone
+        return replace(decision, matched=about_named) if about_named else decision_alone
 
-    def _about_earlier(self, text: str, standing: Standing, alone: Decision) -> Decision:
-        """The decision on a turn without a subject that asks about the topic's or the system's.
+    def _about_earlier(self, text: str, standing: Standing, decision_alone: Decision) -> Decision:
+        """The decision on a turn that names no subject, and may ask about one that is named before.
 
-        Of the topic only where the turn asks nothing but the relation of an edit.
+        That is a subject of the system's text; or a subject of the topic, where the turn asks for
+        nothing but the relation of an edit. Else the decision on the turn alone.
         """
-        if alone.applied or self._surely_names_an_edit(text):
-            return alone
+        if decision_alone.applied or self._surely_names_an_edit(text):
+            return decision_alone
         of_topic = [
             edit
             for edit in self._active(standing.of_topic)
@@ -279,10 +286,10 @@ class Follower:
             matched = tuple(edit for edit in decision.matched if edit.id in edit_ids)
             if matched:
                 return replace(decision, matched=matched)
-        return alone
+        return decision_alone
 
     def _surely_names_an_edit(self, text: str) -> bool:
-        """Whether a text has the name of an edit that is no common word there."""
+        """Whether a text names an edit by what cannot be a common word there."""
         mentioned = ParsedQuery.of(text, self.index).mentions
         return any(mention.cased or not mention.ambiguous for mention in mentioned)
 
@@ -299,26 +306,26 @@ class Follower:
             text = encodable(source)
             text_words = Words.of(text)
             named = self._active(sorted(self.index.named(text)))
-            against = [edit for edit in named if states_old(text_words, edit.record)]
-            asked = [
+            contradicted_here = [edit for edit in named if states_old(text_words, edit.record)]
+            asked_for = [
                 edit
                 for edit in named
                 if edit.id not in already_stated and asks_relation(question, edit.record)
             ]
-            contradicted |= dict.fromkeys(edit.id for edit in against)
-            stated = _without_repeats((*against, *asked))
+            contradicted |= dict.fromkeys(edit.id for edit in contradicted_here)
+            stated = _without_repeats((*contradicted_here, *asked_for))
             if stated:
                 facts = Facts(stated, text, Occasion.SOURCE)
                 around.append((place, self.placement.around(facts, source, self.tenant)))
                 edits |= dict.fromkeys(stated)
                 already_stated |= {edit.id for edit in stated}
 
-        after = replace(
+        next_standing = replace(
             standing,
             edits=_without_repeats((*standing.edits, *edits)),
             stated=_without_repeats((*edits, *standing.stated), _MOST_STATED),
         )
-        return TurnFacts(after, tuple(around), tuple(edits), None, tuple(contradicted))
+        return TurnFacts(next_standing, tuple(around), tuple(edits), None, tuple(contradicted))
 
     def _active(self, edit_ids: Iterable[int]) -> list[EditVersion]:
         """The active edits with these ids, as many as are looked at."""
@@ -339,7 +346,8 @@ def _without_repeats(
 def _continued(topic: tuple[str, ...], text: str) -> tuple[str, ...]:
     """A topic with a further turn.
 
-    The first turn stays, as it has the subject, and the last ones, which say what of it.
+    Of its turns the first stays, which names the subject, and the last ones, which say what is
+    asked about it.
     """
     if not topic:
         return (_shortened(text),)

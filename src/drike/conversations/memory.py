@@ -27,11 +27,12 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Standing:
-    """What a turn is read with.
+    """What a turn is read with, of the turns before it.
 
-    topic: the last turn of the user that stood alone, and those after it. edits: of the last
-    question. stated: of all questions, the last ones. of_system: ids of edits that the system's
-    text names. of_topic: of those whose subjects the turn that stood alone names.
+    topic: the user's last turn that stood alone, and those since that lean on it. edits: those that
+    concern the last question. stated: the last ones that were stated, of all questions. of_system:
+    ids of edits whose subjects the system's text names. of_topic: ids of edits whose subjects the
+    topic's first turn names.
     """
 
     topic: tuple[str, ...] = ()
@@ -43,10 +44,10 @@ class Standing:
 
 @dataclass(frozen=True)
 class TurnFacts:
-    """What is written around the texts of a turn.
+    """What is written around the texts of a turn, and what follows for the next one.
 
-    standing: what the next turn is read with. around: by the place of the text in the turn.
-    contradicted: ids of edits whose old object a tool or document states.
+    standing: what the next turn is read with. around: pairs of a text's place in the turn and what
+    is written around it. contradicted: ids of edits whose old object a tool or document states.
     """
 
     standing: Standing
@@ -57,9 +58,9 @@ class TurnFacts:
 
 
 class Memory:
-    """What followed from turns, under one state of the edits and one way to decide on them.
+    """The facts of turns, under one state of the edits and one way to decide on them.
 
-    Threads may share it. The keys are `digest`s of all turns up to each.
+    Threads may share it. The key of a turn is the `digest` of all turns up to it.
     """
 
     def __init__(self) -> None:
@@ -68,14 +69,14 @@ class Memory:
         self._lock = threading.Lock()
 
     def get(self, digest: bytes) -> TurnFacts | None:
-        """What followed, if it is remembered."""
+        """The facts of a turn, if they are remembered."""
         with self._lock:
             if digest in self._facts_by_digest:
                 self._facts_by_digest.move_to_end(digest)
             return self._facts_by_digest.get(digest)
 
     def put(self, digest: bytes, facts: TurnFacts) -> None:
-        """Remember what followed, and forget what has not been used for the longest time."""
+        """Remember the facts of a turn, and forget those not used for the longest time."""
         with self._lock:
             if digest not in self._facts_by_digest:
                 self._facts_by_digest[digest] = facts
@@ -97,7 +98,7 @@ def _characters(facts: TurnFacts) -> int:
 
 
 def digest(before: bytes, turn: Turn) -> bytes:
-    """A hash of all turns up to this one. before: that of the turns before."""
+    """A hash of all turns up to this one. before: the hash of all turns before it."""
     parts = [before, turn.speaker.encode()]
     for _, text in turn.texts:
         encoded = text.encode("utf-8", "surrogatepass")
@@ -112,7 +113,7 @@ class _KeptConversation:
 
 
 class Earlier:
-    """What was decided on turns that an upstream keeps under an id, for a day.
+    """What was decided on turns that an upstream stores under an id; it is kept for a day.
 
     Threads may share it.
     """
@@ -134,7 +135,7 @@ class Earlier:
                 self._conversations.popitem(last=False)
 
     def standing(self, upstream_id: str | None, index: EditIndex) -> Standing | None:
-        """What a turn that follows those of an id is read with; None if they are unknown."""
+        """What a turn after those under an id is read with; None where nothing is kept of them."""
         if not upstream_id:
             return None
         with self._lock:

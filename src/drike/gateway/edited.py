@@ -17,15 +17,16 @@ from drike.gateway.options import Mode
 class EditedRequest:
     """A body to pass on, and what became of the request.
 
-    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: that
-    match, those of later turns first. contradicted: ids of edits whose old object a tool or
-    document states. asked: the edits that the answer is about. doubted: those about which the gate
-    was in doubt. tokens: that facts add, or would if edits were on. question: the last one, where
-    samples are kept.
+    scope: fired, abstained, degraded, unread or off, for the header x-drike-scope. edits: those
+    that match, of later turns first. contradicted: ids of edits whose old object a tool or document
+    states. asked: the edits that the answer is about. doubted: those about which the gate was
+    uncertain. tokens: how many the facts add, or would add if the mode were on. question: the last
+    one, where samples are kept.
 
-    keep: keeps what was decided, under the upstream's id of the conversation. note: takes the
-    answer to be counted, once it has passed; None where it passes elsewhere. again: writes a body
-    with the facts twice, for an answer that slips; None where none is asked for again.
+    keep: called with the upstream's id of the conversation, remembers what was decided under it;
+    None where there is nothing to remember. note: called once the answer has passed, counts it;
+    given None where the answer passes elsewhere. again: writes a body with the facts twice, in case
+    the answer slips; None where there is no second try.
     """
 
     body: bytes
@@ -45,7 +46,7 @@ class EditedRequest:
     def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
         """The call with this body.
 
-        A changed body is not compressed; nor may an answer be that is read.
+        A changed body is sent uncompressed, and an answer that is read must come uncompressed.
         """
         headers = MutableHeaders(raw=list(call.headers))
         if self.body is not call.body:

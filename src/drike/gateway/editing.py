@@ -1,7 +1,8 @@
 """Decides which edits a request concerns, and puts them into its text, within a deadline.
 
-Where the gate fails or is late, the request goes out unedited, unless it names the subject of an
-edit that is enforced; so does a request that cannot be read, unless any edit is enforced.
+A request on which the gate fails or is late goes out unedited; it is refused instead if it names
+the subject of an edit that is enforced. A request that cannot be read goes out unedited, too; it is
+refused if any edit is enforced.
 """
 
 from __future__ import annotations
@@ -32,25 +33,27 @@ from drike.gateway.requests import CHAT, COUNTS_TOKENS, EditableRequest, read_re
 from drike.gateway.yes_or_no import ask_upstream
 from drike.support.records import encodable
 
-# The call of whoever tries a chat.
+# Stands for a client's call where an operator tries a chat.
 TRIAL = UpstreamCall("POST", CHAT, [(b"content-type", b"application/json")], b"")
-_SECONDS_TO_READ = 5.0  # a large body
-_SECONDS_TO_TRY = 10.0  # what an operator waits for
+_SECONDS_TO_READ = 5.0  # for a large body
+_SECONDS_TO_TRY = 10.0  # for a chat that an operator tries
 _USUAL_DEADLINE = 0.05  # seconds to decide on and edit a request
 _DEADLINE_WITH_ENCODER = 0.25
-_MOST_DEADLINES = 8  # for turns that have not been decided on here before, as after a restart
-# Turns of a request about which the upstream is asked, with all edits of each at once.
-_MOST_QUESTIONED = 8
-_SHARE_OF_QUESTIONS = 0.9  # of the time that is left; the rest is for editing
+# A request has as many deadlines as turns of its user, up to this many: after a restart, none of
+# them has been decided on here.
+_MOST_DEADLINES = 8
+# Rounds in which the upstream is asked: in each, about all uncertain edits of one turn.
+_MOST_ROUNDS = 8
+_SHARE_OF_QUESTIONS = 0.9  # of the time until the deadline; the rest is for editing
 
 
 @dataclass(frozen=True)
 class _Task:
     """A request to be edited.
 
-    ask: the upstream, if uncertain. is_trial: no client waits, and nothing is remembered.
-
-    states_twice: the facts of a question are stated behind it, too.
+    ask: whether the upstream is asked about uncertain edits. is_trial: whether an operator tries
+    the request, so that no client waits and nothing is remembered. states_twice: whether the facts
+    of a question are stated behind it, too.
     """
 
     request: EditableRequest
@@ -71,7 +74,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Written:
-    """What a request gets, and its body with it."""
+    """The facts that the turns of a request get, and its body with them."""
 
     followed: Followed
     body: bytes
@@ -80,9 +83,9 @@ class _Written:
 class RequestEditor:
     """Edits requests, in steps: read, view, follow, confirm, render, splice.
 
-    `edit` reads a request. `_write` views the edits of this moment, follows the conversation under
-    them, renders the facts and splices them in, in a thread. Between two tries of it, `_confirm`
-    asks the upstream about what the gate is uncertain of.
+    `edit` reads a request. `_write` then runs in a thread: it views the edits of this moment,
+    follows the conversation under them, renders the facts and splices them in. Where the gate is
+    uncertain about an edit, `_write` stops, `_confirm` asks the upstream, and `_write` begins anew.
 
     chat, completion: how edits are written into chats, and into prompts to complete.
     """
@@ -104,26 +107,30 @@ class RequestEditor:
         self._metrics = metrics
 
     def mode_for(self, feed: EditFeed, conversation: Conversation | None = None) -> Mode:
-        """What is done with a conversation of a tenant; None for a request that is not read."""
+        """What is done with a request of a tenant.
+
+        conversation: the request's; None for one that is not read.
+        """
         return feed.switch.mode_of(conversation, self.mode)
 
-    def deadline(self, feed: EditFeed, turns: int = 1) -> float:
+    def deadline(self, feed: EditFeed, asking_turns: int = 1) -> float:
         """Seconds for deciding on a request and editing it.
 
-        So many more are given for earlier turns, which may be new here, too.
+        asking_turns: how many turns of its user it has. Each has the same time, as the earlier ones
+        may never have been decided on here, either.
         """
         if self._options.deadline_ms:
             seconds = self._options.deadline_ms / 1000
         else:
             seconds = _DEADLINE_WITH_ENCODER if feed.index.encoder else _USUAL_DEADLINE
-        return seconds * max(1, min(turns, _MOST_DEADLINES))
+        return seconds * max(1, min(asking_turns, _MOST_DEADLINES))
 
     async def edit(
         self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
     ) -> EditedRequest:
-        """The body of a call under the edits that it concerns.
+        """The call's request under the edits that it concerns.
 
-        ask: the upstream, if uncertain. Raises RequestError.
+        ask: whether to ask the upstream about uncertain edits. Raises RequestError.
         """
         edited = await self._edited_or_as_it_is(api, call, feed, request_id, ask=ask)
         if call.endpoint in COUNTS_TOKENS:  # no model answers
@@ -135,9 +142,9 @@ class RequestEditor:
     async def _edited_or_as_it_is(
         self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
     ) -> EditedRequest:
-        """The call edited or, where that fails, as it came.
+        """The call's request edited or, where that fails, as it came.
 
-        Raises RequestError, also where an edit is enforced.
+        Raises RequestError, also where it fails and an edit is enforced.
         """
         mode = self.mode_for(feed)
         if mode is Mode.OFF:
@@ -148,7 +155,7 @@ class RequestEditor:
             if request is None:  # nobody asks anything
                 return EditedRequest(call.body, "abstained", mode)
             mode = self.mode_for(feed, request.conversation)
-            return await self._edited(_Task(request, call, feed, ask), request_id, mode)
+            return await self._with_facts(_Task(request, call, feed, ask), request_id, mode)
         except RequestError:
             raise
         except UnreadError as problem:
@@ -159,16 +166,16 @@ class RequestEditor:
                 raise _not_applied() from None
             return EditedRequest(call.body, "degraded", mode)
 
-    async def _edited(self, task: _Task, request_id: str, mode: Mode) -> EditedRequest:
+    async def _with_facts(self, task: _Task, request_id: str, mode: Mode) -> EditedRequest:
         """The request with its facts.
 
         Raises TimeoutError, and RequestError where the answer about an enforced edit is missing.
         """
-        written = await self._written(task)
+        written = await self._write_confirmed(task)
         followed = written.followed
         if followed.decision:
             task.feed.record(request_id, followed.decision)
-        if mode is Mode.ON and _is_open_about_enforced(followed):
+        if mode is Mode.ON and _failed_on_enforced(followed):
             raise _not_applied()
         self._metrics.conflicts.inc(len(followed.contradicted))
 
@@ -186,14 +193,14 @@ class RequestEditor:
             asked=() if wants_echo else followed.asked,
             doubted=tuple(candidate.edit for candidate in uncertain),
             tokens=added_tokens(followed.around.values()),
-            again=self._again(task, followed, mode),
+            again=self._second_try(task, followed, mode),
             question=_question(request, followed) if task.feed.watch.sampling.most else "",
         )
 
-    async def _written(self, task: _Task) -> _Written:
-        """What a request gets, written in a thread; the upstream is asked about what is uncertain.
+    async def _write_confirmed(self, task: _Task) -> _Written:
+        """What `_write` returns once the upstream has answered about all uncertain edits.
 
-        Raises TimeoutError if it is late.
+        Raises TimeoutError if that is late.
         """
         feed = task.feed
         began = time.perf_counter()
@@ -212,7 +219,7 @@ class RequestEditor:
             question_until = began + seconds * _SHARE_OF_QUESTIONS
 
         answers = feed.answered.copy() if task.ask and not task.is_trial else Answers()
-        for _ in range(_MOST_QUESTIONED):
+        for _ in range(_MOST_ROUNDS):
             write = partial(self._write, task, answers, memory=memory, until=until)
             try:
                 return await thread.do(write, until)
@@ -246,8 +253,10 @@ class RequestEditor:
 
         # Render.
         new_texts = followed.texts(conversation)
-        sent = conversation.texts
-        self._metrics.defused.inc(sum(sent[path] not in text for path, text in new_texts.items()))
+        # A text that is not part of its new one had delimiters of a block in it.
+        old_texts = conversation.texts
+        defused = [path for path, text in new_texts.items() if old_texts[path] not in text]
+        self._metrics.defused.inc(len(defused))
 
         # Splice.
         body = task.request.with_texts(new_texts) if new_texts else task.request.body
@@ -270,10 +279,13 @@ class RequestEditor:
             task.feed.answered.remember(answers)
         return answers
 
-    def _again(
+    def _second_try(
         self, task: _Task, followed: Followed, mode: Mode
     ) -> Callable[[], Awaitable[bytes]] | None:
-        """What writes the body for a second try, if the answer slips; None where there is none."""
+        """What writes the body of a second request, in case the answer to the first slips.
+
+        None where there is no second request.
+        """
         conversation = task.request.conversation
         may_retry = (
             self._options.retry_slips
@@ -285,7 +297,7 @@ class RequestEditor:
             return None
 
         async def body_with_facts_twice() -> bytes:
-            written = await self._written(replace(task, states_twice=True))
+            written = await self._write_confirmed(replace(task, states_twice=True))
             return written.body
 
         return body_with_facts_twice
@@ -293,24 +305,24 @@ class RequestEditor:
     async def trial(
         self, chat: EditableRequest, feed: EditFeed, *, ask: bool = True
     ) -> tuple[Decision, bytes]:
-        """The decision on a chat that ends in a question, not recorded, and its body.
+        """The decision on a chat that ends in a question, and the chat's body as it is edited.
 
-        Raises RequestError if late.
+        Neither is recorded. Raises RequestError if it takes too long.
         """
         task = _Task(chat, TRIAL, feed, ask=ask and self.asks, is_trial=True)
         try:
             async with asyncio.timeout(_SECONDS_TO_TRY):
-                written = await self._written(task)
+                written = await self._write_confirmed(task)
         except TimeoutError:
             raise RequestError(
                 503, "too_slow", "the gate is busy, or the text takes it too long: try again"
             ) from None
         decision = written.followed.decision
-        assert decision, "a request of one message"  # noqa: S101
+        assert decision, "a chat that ends in a question is decided on"  # noqa: S101
         return decision, written.body
 
     def unread(self, call: UpstreamCall, feed: EditFeed, problem: UnreadError) -> EditedRequest:
-        """A call that cannot be read passes as it is.
+        """A call that cannot be read, to be passed on as it is.
 
         Raises RequestError where an edit is enforced.
         """
@@ -329,8 +341,10 @@ class RequestEditor:
         self, request: EditableRequest | None, call: UpstreamCall, feed: EditFeed
     ) -> bool:
         """Whether a request that was not decided on may name the subject of an enforced edit."""
-        if request is None or not feed.enforces:
-            return feed.enforces
+        if not feed.enforces:
+            return False
+        if request is None:  # it was not read, so that it may name any subject
+            return True
         try:
             texts = [encodable(turn.said) for turn in request.conversation.turns]
             conditions = _Task(request, call, feed, ask=False).conditions
@@ -342,7 +356,7 @@ class RequestEditor:
 
 
 async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest | None:
-    """The request in a call; a large body is read in a thread.
+    """The request in a call, None without a text to edit; a large body is read in a thread.
 
     Raises RequestError, UnreadError, TimeoutError.
     """
@@ -359,22 +373,24 @@ async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest
 def _keeper(
     conversation: Conversation, feed: EditFeed, followed: Followed
 ) -> Callable[[str], None] | None:
-    """What keeps the edits of a conversation that the upstream keeps.
+    """What remembers the edits of a conversation, given the id under which the upstream stores it.
 
-    They are kept under its id; None where there are none.
+    None where the upstream stores none, or there are no edits to remember.
     """
     if conversation.api is not Api.RESPONSES:
         return None
     before = conversation.before
     standing = followed.standing
-    if not (standing.edits or feed.earlier.standing(before, feed.index)):
+    # Without edits now, those of earlier turns are to be replaced by none.
+    had_edits = feed.earlier.standing(before, feed.index) is not None
+    if not standing.edits and not had_edits:
         return None
     if before and conversation.stays:
         return partial(feed.earlier.keep, before, standing=standing)
     return partial(feed.earlier.keep, standing=standing)
 
 
-def _is_open_about_enforced(followed: Followed) -> bool:
+def _failed_on_enforced(followed: Followed) -> bool:
     """Whether the upstream failed to say whether an enforced edit is concerned."""
     uncertain = (candidate for decision in followed.decisions for candidate in decision.uncertain)
     return any(
@@ -384,7 +400,7 @@ def _is_open_about_enforced(followed: Followed) -> bool:
 
 
 def _question(request: EditableRequest, followed: Followed) -> str:
-    """What is asked last."""
+    """What the user asks last; "" if no turn of theirs has been decided on."""
     if request.conversation.said:
         return request.conversation.said
     return followed.decisions[-1].query if followed.decisions else ""

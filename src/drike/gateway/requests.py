@@ -34,7 +34,7 @@ APIS: Mapping[str, Api] = {
 class EditableRequest:
     """A request with texts.
 
-    body: as it was sent. json: it in UTF-8, without compression. values: of this.
+    body: as it was sent. json: the body in UTF-8, without compression. values: those of `json`.
     """
 
     body: bytes
@@ -45,7 +45,7 @@ class EditableRequest:
     def with_texts(self, texts: Mapping[JsonPath, str]) -> bytes:
         """The JSON with other texts at some paths.
 
-        All other bytes stay, also of a text that only gets more.
+        All other bytes stay as they are; so do those of a text that is only added to.
         """
         return spliced(self.json, self.values, texts)
 
@@ -53,7 +53,7 @@ class EditableRequest:
 def read_request(api: Api, body: bytes, content_encoding: str = "") -> EditableRequest | None:
     """The request in a body; None without a text of a user or a tool.
 
-    Raises UnreadError, ValueError (too much).
+    Raises UnreadError, and ValueError for more than is read.
     """
     read_body = read_object(decoded(body, content_encoding))
     conversation = read(api, read_body.values)

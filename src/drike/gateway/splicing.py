@@ -1,7 +1,4 @@
-"""Puts other texts into JSON that is never written again.
-
-Bytes of single texts are replaced, and all others stay.
-"""
+"""Replaces single texts in JSON, of which all other bytes stay as they are."""
 
 from __future__ import annotations
 
@@ -14,9 +11,8 @@ from typing import Any
 
 from drike.conversations.turns import JsonPath
 
-Span = tuple[
-    int, int
-]  # the first byte of a text in JSON, its quote, and the one behind its last quote
+# A text in JSON: the place of its first quote, and the place behind its last one, in bytes.
+Span = tuple[int, int]
 
 _JSON = json.JSONDecoder()
 _BETWEEN_VALUES = re.compile(r"[ \t\r\n,:]*")
@@ -32,7 +28,7 @@ def spliced(text: bytes, values: Mapping[str, Any], new_texts: Mapping[JsonPath,
         new = new_texts[path]
         after_quote = begin + 1
         before_quote = end - 1
-        if new.endswith(old):  # a text that only gets more keeps its own bytes
+        if new.endswith(old):  # a text that is only added to keeps its own bytes
             replaced_from = replaced_to = after_quote
             new = new[: len(new) - len(old)]
         elif new.startswith(old):

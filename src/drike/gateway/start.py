@@ -50,9 +50,7 @@ from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
 from drike.gateway.tenants import Tenants
 from drike.gateway.watch import Sampling
 from drike.live.store_gate import encoder_of, open_gate
-from drike.models.served import (
-    is_loopback,
-)
+from drike.models.served import is_loopback
 from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
 from drike.stores.snapshots import Snapshot
@@ -62,10 +60,10 @@ EXAMPLE = EditRecord(
     "Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449"
 )
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
-_PREPARED = 200  # edits whose demonstrations are looked up before they are in force
+_PREPARED = 200  # edits at most whose demonstrations are looked up before they are in force
 
 # Milliseconds to decide on a request, where --deadline-ms is not given. Before an upstream that is
-# not asked about edits, None: by what the gate needs.
+# not asked about edits, the gate decides how long it needs (`RequestEditor.deadline`).
 _DEADLINE_OF_LOCAL_MODEL = 5000.0
 _DEADLINE_WITH_QUESTIONS = 2000.0
 
@@ -112,7 +110,8 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
 
     store, notes = _store(options)
     options = _with_defaults(options, store)
-    choice = _checked_store(options, store, parts)  # its and the gate's problems come first
+    # Problems of the store and its gate are reported before those of keys and models.
+    choice = _choice_of_store(options, store, parts)
     keys = _opened_keys(options, store)
 
     sockets = (
@@ -121,7 +120,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     )
     try:
         opened_editor = parts.open_editor(options.run, options.demonstrations)
-        opened = open_upstream(options, opened_editor, keyless=keys is None)
+        opened_upstream = open_upstream(options, opened_editor, keyless=keys is None)
         tenants = _tenants(options, keys, opened_editor)
         require_answerable(options, tenants.feeds[TENANT].gate)
     except BaseException:
@@ -130,24 +129,25 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
         raise
 
     metrics = Metrics()
-    usual = Placements(opened.chat, AsPrompt(opened_editor.editor))
-    placements = chosen_placements(choice, options, usual, parts.placements, notes)
+    usual_placements = Placements(opened_upstream.chat, AsPrompt(opened_editor.editor))
+    placements = chosen_placements(choice, options, usual_placements, parts.placements, notes)
+    upstream = opened_upstream.upstream
     editor = RequestEditor(
-        opened.upstream,
+        upstream,
         chat=placements.chat,
         completion=placements.completion,
         options=options,
         metrics=metrics,
     )
-    gateway = Gateway(opened.upstream, tenants.feed, editor=editor, metrics=metrics, keys=keys)
-    admin = application(Admin(editor, opened.upstream, tenants, metrics, keys))
+    gateway = Gateway(upstream, tenants.feed, editor=editor, metrics=metrics, keys=keys)
+    admin = application(Admin(editor, upstream, tenants, metrics, keys))
     api_port, admin_port = (opened_socket.getsockname()[1] for opened_socket in sockets)
 
     feed = tenants.feeds[TENANT]
     _warm_up(feed.gate, feed.index.encoder)
     notes += _notes_on(feed)
     return Started(
-        upstream=opened.upstream,
+        upstream=upstream,
         editor=editor,
         tenants=tenants,
         keys=keys,
@@ -155,16 +155,16 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
         url=f"{_origin(options.host, api_port)}/v1",
         admin_url=_origin(options.admin_host, admin_port),
         example=_example(feed),
-        notes=(*notes, *opened.notes),
+        notes=(*notes, *opened_upstream.notes),
         sockets=sockets,
         notifier=_notifier(tenants, *notified) if notified else None,
     )
 
 
 def _store(options: GatewayOptions) -> tuple[str, list[str]]:
-    """The address of the store, and notes.
+    """The address of the store, and notes for the operator.
 
-    Where there is none yet and the embedded model answers, one with an example is made.
+    Where there is no store yet and a local model answers, one with an example is made.
     """
     if options.store is None and not options.upstream and not Path(STORE).exists():
         path = Path(tempfile.mkdtemp(prefix="drike-")) / STORE
@@ -191,14 +191,17 @@ def _with_defaults(options: GatewayOptions, store: str) -> GatewayOptions:
     )
 
 
-def _checked_store(
+def _choice_of_store(
     options: GatewayOptions, store: str, parts: GatewayParts
 ) -> ChosenPlacement | None:
-    """The placement that was chosen for the store, whose gate opens, too. Raises DrikeError."""
+    """The placement of facts that was chosen for a store; None if none was.
+
+    Raises DrikeError if the store, its gate or the choice cannot be used.
+    """
     try:
-        with closing(open_store(store, create=options.create)) as opened:
-            open_gate(opened, options.gate, options.gate_threshold)
-            return stored_choice(opened, parts.placements)
+        with closing(open_store(store, create=options.create)) as opened_store:
+            open_gate(opened_store, options.gate, options.gate_threshold)
+            return stored_choice(opened_store, parts.placements)
     except MissingStoreError as problem:
         raise StoreError(f"{problem}, or make this one (--create)") from None
 
@@ -206,7 +209,7 @@ def _checked_store(
 def _opened_keys(options: GatewayOptions, store: str) -> Keys | None:
     """The keys; None if there are none.
 
-    Raises UsageError where they are needed: without, only this machine may ask.
+    Raises UsageError where they are needed: without keys only this machine may ask.
     """
     keys = open_keys(store, Path(options.keys) if options.keys else None)
     if keys is not None:
@@ -226,7 +229,7 @@ def _opened_keys(options: GatewayOptions, store: str) -> Keys | None:
 
 
 def _tenants(options: GatewayOptions, keys: Keys | None, opened_editor: OpenedEditor) -> Tenants:
-    """The tenants, whose stores are opened as they first ask; that of the default tenant at once.
+    """The tenants. The default one's store is opened at once, others when they are first asked for.
 
     Raises DrikeError.
     """
@@ -240,7 +243,7 @@ def _tenants(options: GatewayOptions, keys: Keys | None, opened_editor: OpenedEd
         return encoder
 
     def prepare(edits: Sequence[EditVersion]) -> None:
-        """Look up the demonstrations of the newest edits, which are remembered."""
+        """Look up the demonstrations of the newest edits, so that the editor remembers them."""
         for edit in edits[-_PREPARED:]:
             opened_editor.editor.prompts([edit.record.edit], [edit.record.query])
 
@@ -302,7 +305,10 @@ def _origin(host: str, port: int) -> str:
 
 
 def _warm_up(gate: Gate, encoder: TextEncoder | None) -> None:
-    """Decide on a conversation, so that no client waits for what is made at first use."""
+    """Decide on a conversation, so that no client waits for what is made at first use.
+
+    It has a turn of each kind on which a gateway decides in another way.
+    """
     compared = replace(EXAMPLE.edit, query=f"The host of {EXAMPLE.subject} is")
     index = EditIndex.of(as_stored([EXAMPLE.edit, compared]), encoder)
 

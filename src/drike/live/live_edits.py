@@ -30,9 +30,9 @@ _NEVER_READ = ""  # sorts before every time
 class StoreView:
     """What was read of a store at one moment.
 
-    index: the edits in force. new: those of them that the view before did not have. until: when an
-    edit next begins or ceases to hold, None for never. since: when the store was read, as a clock
-    that is set back may bring edits back.
+    index: the edits in force. new: those of them that the view before did not have. until: the time
+    when an edit next begins or ceases to hold; None for never. since: the time of this view; a
+    clock that is set back to before it may bring other edits into force.
     """
 
     snapshot: Snapshot = field(default_factory=Snapshot)
@@ -46,7 +46,7 @@ class StoreView:
     ) -> StoreView:
         """The view of what is in force now: this one, if nothing has changed.
 
-        encoder: of the index's vectors. shadow: whether the index has shadow edits, too. Raises
+        encoder: makes the index's vectors. shadow: whether the index has shadow edits, too. Raises
         StoreError.
         """
         latest = snapshot(store, self.snapshot)
@@ -75,7 +75,7 @@ class StoreView:
         )
 
     def _must_read_everything(self, now: str, latest: Snapshot) -> bool:
-        """Whether edits may be in force, or not, that have not changed since this view was read."""
+        """Whether edits may have come into or gone out of force without a change in the log."""
         clock_set_back = now < self.since
         edit_begins_or_ends = self.until is not None and now >= self.until
         another_history = latest.histories != self.snapshot.histories
@@ -149,7 +149,7 @@ class LiveEdits:
             number = before.gate_number
             if view.snapshot.histories != before.view.snapshot.histories:
                 number = None
-                self._say_another_history(before.view.snapshot, view.snapshot)
+                self._warn_of_another_history(before.view.snapshot, view.snapshot)
             self.state = replace(before, view=view, gate_number=number)
             return self.state
 
@@ -167,14 +167,15 @@ class LiveEdits:
         number, gate = newer or (0, usual_gate())
         encoder = self.encoder_of_gate(gate)
 
-        # All edits are encoded before the lock is taken: that may take minutes, in which edits must
-        # stay current.
-        index = _encoded(self.state.view.index, encoder, self.state.view.index)
+        # All edits are encoded before the lock is taken: that may take minutes, in which others
+        # refresh the edits. Under the lock, only what has changed since is encoded.
+        index_before = self.state.view.index
+        encoded = _index_for(encoder, index_before, previous=index_before)
         with self._replacing:
             view = self.state.view
-            index = _encoded(view.index, encoder, index)
+            index = _index_for(encoder, view.index, previous=encoded)
             if encoder is not None:
-                _ = index.wordings
+                _ = index.wordings  # computed here, so that no question waits for it
             self.state = LiveState(gate, encoder, replace(view, index=index), number)
             return self.state
 
@@ -184,7 +185,7 @@ class LiveEdits:
         copied.state = replace(self.state, view=replace(self.state.view, index=index))
         return copied
 
-    def _say_another_history(self, before: Snapshot, after: Snapshot) -> None:
+    def _warn_of_another_history(self, before: Snapshot, after: Snapshot) -> None:
         _LOG.warning(
             "%s holds another history: %d changes, of which none is change %d as it was known here",
             self.store.name,
@@ -193,6 +194,6 @@ class LiveEdits:
         )
 
 
-def _encoded(edits: EditIndex, encoder: TextEncoder | None, known: EditIndex) -> EditIndex:
-    """The index of the same edits for an encoder. known: an index that may have its vectors."""
-    return EditIndex.of(edits.edits.values(), encoder, known)
+def _index_for(encoder: TextEncoder | None, index: EditIndex, previous: EditIndex) -> EditIndex:
+    """The edits of an index with vectors of an encoder. previous: may have some of these."""
+    return EditIndex.of(index.edits.values(), encoder, previous)
