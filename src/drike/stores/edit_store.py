@@ -19,7 +19,7 @@ from drike.stores import clock
 from drike.stores.approvals import is_approved
 from drike.stores.database import Database
 from drike.stores.log import EditLog
-from drike.stores.settings import Settings
+from drike.stores.settings import StoreSettings
 from drike.stores.snapshots import decided_version
 
 # Settings: how many people must approve edits, and who has changed that number.
@@ -40,7 +40,7 @@ class EditStore:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.settings = Settings(database)
+        self.settings = StoreSettings(database)
         self.log = EditLog(database)
         self.alike: Callable[[EditStore, EditRecord], Collection[int]] = _none_alike
         try:

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from drike.models.local.architecture import forget_length, takes_positions
 from drike.models.local.attention import tree_inputs
 from drike.models.local.prefix_cache import PrefixCache
-from drike.models.local.token_trees import Ids, Run, TokenTree, build_tree
+from drike.models.local.token_trees import Ids, TokenRun, TokenTree, build_tree
 from drike.models.local.tokens import Encoded
 from drike.models.protocols import Usage
 
@@ -220,7 +220,7 @@ def _cache_name(model: PreTrainedModel) -> str:
     return next(name for name in _CACHE_NAMES if name in parameters)
 
 
-def _run_inputs(model: PreTrainedModel, tree: TokenTree, run: Run) -> dict[str, Any]:
+def _run_inputs(model: PreTrainedModel, tree: TokenTree, run: TokenRun) -> dict[str, Any]:
     """The ids [1, T] of a run, and their positions if the model takes them."""
     place = slice(run.begin, run.end)
     inputs = {"input_ids": torch.from_numpy(tree.ids[None, place]).to(model.device)}
