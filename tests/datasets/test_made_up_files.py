@@ -5,26 +5,20 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import os
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drike.encoders import HashingEncoder
-from drike.errors import DataError, ModelError, PoolError
-from drike.models.protocols import Request
+from drike.errors import DataError, PoolError
 from drike.research import datasets
 from drike.research.datasets import description
 from drike.research.datasets.dataset import SplitIds
@@ -37,11 +31,9 @@ from drike.research.evaluation.evaluate import evaluate
 from drike.research.runs.files import append, read_outcomes
 from tests.datasets.test_datasets import flat_row, row
 from tests.datasets.test_forms import group, known_row, zsre_row
+from tests.fakes.damaged_json import mutate, replaced
 from tests.fakes.models import ScriptedModel
-from tests.fakes.servers import Handler, connect, echoed, serve, serving, usage
 from tests.fakes.tally import Tally
-
-from tests.fakes.damaged_json import DEEP, VALUES, mutate, places, replaced
 
 FEW, MANY = 100, 10_000
 ENCODER, MODEL = HashingEncoder(32), ScriptedModel(str)
@@ -56,6 +48,8 @@ FORMS: dict[str, Callable[[int], object]] = {
     "knowedit zsre": lambda i: known_row(f"{NAMES[i % 8]} {i}", rephrase_prompt="Her town is"),
     "temporal": lambda i: group(f"{NAMES[i % 8]} {i}"),
 }
+
+
 def written(rows: list[object], rng: random.Random) -> bytes:
     """Write rows to a file: as a list or lines, in some encoding, perhaps truncated or with a byte changed."""
     dumped = [json.dumps(one, ensure_ascii=rng.random() < 0.5) for one in rows]
@@ -164,5 +158,3 @@ def test_any_data_file_is_loaded_or_refused_in_one_sentence(
 def test_ten_thousand_data_files_are_loaded_or_refused(tmp_path: Path, tally: Tally) -> None:
     tally("made-up data files", MANY)
     print("files:", dict(Counter(check_file(seed, tmp_path) for seed in range(MANY))))
-
-

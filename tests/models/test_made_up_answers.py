@@ -5,43 +5,20 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import os
 import random
-import re
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from drike.encoders import HashingEncoder
-from drike.errors import DataError, ModelError, PoolError
+from drike.errors import ModelError
 from drike.models.protocols import Request
-from drike.research import datasets
-from drike.research.datasets import description
-from drike.research.datasets.dataset import SplitIds
-from drike.research.editors.budgets import Fraction
-from drike.research.editors.in_context import InContextEditor
-from drike.research.editors.pool import Pool
-from drike.research.editors.rankings import Similarity
-from drike.research.editors.selectors import RankAndCut
-from drike.research.evaluation.evaluate import evaluate
-from drike.research.runs.files import append, read_outcomes
-from tests.datasets.test_datasets import flat_row, row
-from tests.datasets.test_forms import group, known_row, zsre_row
+from tests.fakes.damaged_json import mutate, replaced
 from tests.fakes.models import ScriptedModel
 from tests.fakes.servers import Handler, connect, echoed, serve, serving, usage
 from tests.fakes.tally import Tally
-
-from tests.fakes.damaged_json import DEEP, VALUES, mutate, places, replaced
 
 FEW, MANY = 100, 10_000
 
@@ -108,5 +85,3 @@ def test_any_answer_of_a_server_is_read_or_refused_in_one_sentence() -> None:
 def test_ten_thousand_answers_of_a_server_are_read_or_refused(tally: Tally) -> None:
     tally("made-up answers of a server", MANY)
     print("answers:", dict(check_answers(MANY, 1)))
-
-
