@@ -21,7 +21,6 @@ from drike.research.editors.in_context import InContextEditor, ranks_retains
 from drike.research.editors.pool import Pool
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
-from drike.research.evaluation.judge import RULES
 from drike.research.runs.files import read_outcomes
 from tests.fakes.commands import SMALL, run
 
@@ -312,9 +311,3 @@ def test_evaluating_a_run_includes_the_nearest_retain_controls(demo: Path, tmp_p
     )
     summary = json.loads((tmp_path / "f" / "summary.json").read_text("utf-8"))
     assert [round(row["shots"]) for row in summary.values()][:2] == [2, 4]
-
-
-def test_the_help_names_the_rules_of_judging(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("evaluate", "--help") == 0
-    said = " ".join(capsys.readouterr().out.replace("\N{BOX DRAWINGS LIGHT VERTICAL}", " ").split())
-    assert f"When answers are right: {', '.join(RULES)}" in said

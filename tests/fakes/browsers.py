@@ -18,7 +18,6 @@ CHROMIUM = next(
 )
 DRIVER = shutil.which("chromedriver")
 NODE = shutil.which("node")
-ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 KEYS = {"tab": "\ue004", "enter": "\ue007", "space": " ", "down": "\ue015"}
 
 ROWS = "document.querySelectorAll('#edits li').length"

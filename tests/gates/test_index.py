@@ -130,7 +130,7 @@ def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
     fresh = StoreView().at(clock, store, encoder, shadow=True)
     assert now.index.edits == fresh.index.edits
     assert now.at(clock, store, encoder, shadow=True) is now
-    assert now.index._active_edits == fresh.index._active_edits
+    assert now.index._active_counts == fresh.index._active_counts
     names = {name for _, entry in changes for name in entry.names}
     texts = {
         text

@@ -15,7 +15,7 @@ from drike.encoders.base import BULK
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, to_json
 from drike.gateway.feed import EditFeed
-from drike.gateway.proving.replay import replay
+from drike.gateway.proving.replay import replay_log
 from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.commands import run
@@ -45,7 +45,7 @@ def store(tmp_path: Path) -> Path:
 
 def test_doubtful_fires_come_first(store: Path) -> None:
     opened = SqliteStore(store)
-    result = replay(
+    result = replay_log(
         [line.encode() for line in LINES], EditFeed(opened, Named()).follower(AsBlock())
     )
     opened.close()

@@ -17,7 +17,7 @@ from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
 from drike.gateway.bodies import parse
 from drike.gateway.logs import logged, read_questions
-from drike.gateway.proving.replay import replay
+from drike.gateway.proving.replay import replay_log
 from drike.gateway.requests import one_message, read_request
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**30), 10**30)
@@ -116,7 +116,7 @@ def test_a_file_of_questions_and_a_replay_of_it_count_the_same_requests(tmp_path
     assert set(map(asked_by, read_questions(log))) == asked
     follower = Follower(lambda query: Named().decide(query, EditIndex()), EditIndex(), AsBlock())
     with log.open("rb") as lines:
-        replayed = replay(lines, follower)
+        replayed = replay_log(lines, follower)
     assert replayed.requests == sum(bool(queries) for _, queries in LOGGED)
     assert replayed.unread == {"no text of a user at the end": 4}
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from drike.edits.record import EditRecord, EditVersion, Move, Status
-from drike.gateway.health import health, shadow_report
+from drike.gateway.health import health_of_edits, shadow_report
 from drike.stores.snapshots import folded
 from drike.stores.traffic import Counted, Counts
 from drike.support.table import Estimate
@@ -57,7 +57,7 @@ def test_wilson_intervals_are_those_of_the_textbooks(
 def test_edits_below_come_first_and_those_with_little_traffic_are_said_to_have_it() -> None:
     rows = [(1, 1, "on", "new", 400), (1, 1, "on", "old", 2), (2, 2, "on", "new", 50), (2, 2, "on", "both", 50),
             (3, 1, "on", "new", 9), (3, 1, "on", "unread", 5), (4, 1, "on", "new", 9)]  # fmt: skip
-    lines = health(EDITS, counts(*rows))
+    lines = health_of_edits(EDITS, counts(*rows))
     assert [(line.edit.id, line.verdict) for line in lines] == [
         (2, "below"),
         (3, "open"),
@@ -66,13 +66,13 @@ def test_edits_below_come_first_and_those_with_little_traffic_are_said_to_have_i
     assert lines[0].numbers["both"] == 50 and lines[1].judged == 9
     assert lines[1].words == "too little traffic: 9 of at least 73 answers"
     assert lines[2].words == "as it should be" and lines[0].words == "below 95%"
-    [line] = health(EDITS, counts((1, 1, "on", "new", 93), (1, 1, "on", "old", 7)))
+    [line] = health_of_edits(EDITS, counts((1, 1, "on", "new", 93), (1, 1, "on", "old", 7)))
     assert line.words == "around 95%"
 
 
 def test_only_what_an_edit_says_now_and_one_mode_count() -> None:
     rows = [(2, 1, "on", "old", 100), (2, 2, "on", "new", 3), (2, 2, "shadow", "old", 9)]
-    assert [line.numbers for line in health(EDITS, counts(*rows))] == [{"new": 3}]
+    assert [line.numbers for line in health_of_edits(EDITS, counts(*rows))] == [{"new": 3}]
 
 
 def test_who_confirms_an_edit_or_rejects_a_change_of_it_does_not_hide_how_it_fares() -> None:
@@ -88,17 +88,17 @@ def test_who_confirms_an_edit_or_rejects_a_change_of_it_does_not_hide_how_it_far
         (2, 2, "on", "new", 200),
         (2, 5, "on", "new", 1),
     ]
-    [line] = health(folded(later, EDITS), counts(*rows))
+    [line] = health_of_edits(folded(later, EDITS), counts(*rows))
     assert (line.edit.version, line.numbers, line.verdict) == (5, {"old": 300, "new": 201}, "below")
     shadow = EditVersion(9, 2, 6, "", replace(PERU, status=Status.SHADOW))
-    assert health(folded([shadow], folded(later, EDITS)), counts(*rows)) == []
+    assert health_of_edits(folded([shadow], folded(later, EDITS)), counts(*rows)) == []
 
 
 def test_tokens_are_those_of_a_day_with_requests() -> None:
     both = counts((1, 1, "on", "tokens", 300)) + counts(
         (0, 0, "on", "requests", 1), day="2026-01-01"
     )
-    [line] = health(EDITS, both)
+    [line] = health_of_edits(EDITS, both)
     assert line.tokens_a_day == 150 and line.took.value is None and line.verdict == "open"
 
 
@@ -122,7 +122,7 @@ def test_the_report_says_what_switching_on_would_do() -> None:
 
 
 def test_figures_are_json_with_texts_of_the_edit_alone() -> None:
-    [line] = health(EDITS, counts((1, 1, "on", "new", 2)))
+    [line] = health_of_edits(EDITS, counts((1, 1, "on", "new", 2)))
     values = json.loads(json.dumps(line.values))
     assert values["took"] == {"value": 1.0, "low": pytest.approx(0.3424, abs=1e-4), "high": 1.0}
     assert values["by_day"] == {DAY: {"new": 2}} and values["verdict"] == "open"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, Placement
 from drike.edits.edit import ASPECTS_OF_S, Aspect
 from drike.edits.record import EditRecord, EditVersion, StoreError
-from drike.gateway.proving.questions import Question
+from drike.gateway.proving.questions import EditQuestion
 from drike.gateway.proving.tuning import (
     ChosenPlacement,
     Round,
@@ -125,7 +125,7 @@ def test_a_price_decides_between_what_works_always_and_what_mostly_does() -> Non
 
 def test_questions_are_of_the_store_and_each_edit_is_asked_before_one_is_asked_again() -> None:
     questions = questions_of(EDITS, 60)
-    by_aspect: Mapping[Aspect, list[Question]] = {
+    by_aspect: Mapping[Aspect, list[EditQuestion]] = {
         aspect: [q for q in questions if q.aspect is aspect] for aspect in ASPECTS_OF_S
     }
     assert {aspect: len(found) for aspect, found in by_aspect.items()} == dict.fromkeys(
@@ -163,7 +163,7 @@ def test_the_best_placement_is_left_out_as_seldom_as_the_confidence_says(
         )
         own = tuning(
             lucky,
-            questions=[Question(EDITS[0], QuestionKind.QUERY, "The capital of Land1 is")]
+            questions=[EditQuestion(EDITS[0], QuestionKind.QUERY, "The capital of Land1 is")]
             * questions,
             price=0.0,
         )

@@ -14,11 +14,11 @@ from drike.gates.index import EditIndex
 from drike.gateway.proving.questions import (
     CHALLENGE,
     FOLLOW_UP,
-    Question,
+    EditQuestion,
     questions_about,
     unknown_to_tinyfacts,
 )
-from drike.gateway.proving.verification import Verdict
+from drike.gateway.proving.verification import EditVerdict
 from drike.stores.verifications import QuestionKind
 from tests.fakes.indexes import PERU, stored
 
@@ -87,9 +87,11 @@ def test_the_nearest_questions_of_others_are_asked_with_an_encoder() -> None:
 
 def outcome(
     kind: QuestionKind, said: Stated, edits: tuple[str, ...] = ("1@1",), unedited: str | None = None
-) -> Verdict:
+) -> EditVerdict:
     [edit] = stored(NORDLICHT)
-    return Verdict(Question(edit, kind, "?"), "", said, edits, "fired", None, unedited, None, 0.0)
+    return EditVerdict(
+        EditQuestion(edit, kind, "?"), "", said, edits, "fired", None, unedited, None, 0.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,8 +133,8 @@ def test_what_tinyfacts_does_not_hold_is_named() -> None:
     }
     assert unknown["Episodes of Nova ran on"] == unknown[CHALLENGE] == ""
     assert unknown["Nova was on"] == '"Nova was on"' and unknown["Episodes of NOVA TV ran on"]
-    assert unknown_to_tinyfacts(Question(edits[1], QuestionKind.QUERY, PERU.query)) == "Peru"
+    assert unknown_to_tinyfacts(EditQuestion(edits[1], QuestionKind.QUERY, PERU.query)) == "Peru"
     assert (
-        unknown_to_tinyfacts(Question(edits[2], QuestionKind.NEGATIVE, "Nova sells"))
+        unknown_to_tinyfacts(EditQuestion(edits[2], QuestionKind.NEGATIVE, "Nova sells"))
         == '"Nova was made by"'
     )

@@ -81,10 +81,9 @@ def test_studies_and_recipes_correspond_one_to_one() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.sh")), ids=lambda path: path.name)
-def test_recipes_are_valid_shell_with_short_lines(path: Path) -> None:
+def test_recipes_are_valid_shell(path: Path) -> None:
     done = sh("-n", str(path))
     assert done.returncode == 0, done.stderr
-    assert all(len(line) <= 120 for line in path.read_text("utf-8").splitlines())
 
 
 @pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)

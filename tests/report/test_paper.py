@@ -40,19 +40,18 @@ def test_published_numbers_are_those_printed_in_the_paper(table) -> None:  # typ
             heading = re.findall(r"\{([^{}]*)\}", cells[0])[-1]
         elif len(cells) > 1 and re.fullmatch(r"-?[\d.]+|--|0|20M|49M", cells[-1]):
             numbers = [None if cell == "--" else cell for cell in cells[1:]]
-            extra = numbers.pop(0) if table.number == 1 else ""
+            if table.number == 1:
+                del numbers[0]  # extra parameters
             printed.append(
                 (
                     heading,
                     cells[0].removesuffix(" (Ours)"),
-                    extra,
                     [n and float(n) for n in numbers],
                 )
             )
     assert len(printed) == len(table.rows)
-    for (heading, name, extra, numbers), row in zip(printed, table.rows, strict=True):
+    for (heading, name, numbers), row in zip(printed, table.rows, strict=True):
         assert numbers == [row.values.get(column) for column in table.columns]
-        assert extra == row.extra_parameters
         assert heading in ("", row.model, row.data)
         label = row.variant or (row.model if table.number == 3 else row.editor)
         assert re.sub(r"\W|sigma", "", label) == re.sub(

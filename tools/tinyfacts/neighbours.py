@@ -6,7 +6,6 @@ with the same subject and relation is never a neighbour. The index is a (rows, 3
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from drike.support.files import write_bytes
 from drike.tinyfacts import EDITABLE, ROWS
 
 NEAREST = 32
@@ -49,11 +47,3 @@ def nearest_rows(encode: Callable[[Sequence[str]], npt.NDArray[np.float32]]) -> 
                 similarity[i, j] = -2.0
     order = np.argsort(-similarity, axis=1, kind="stable")[:, :NEAREST]
     return (order + EDITABLE).astype(np.uint16)
-
-
-def write_neighbours(index: Index) -> Path:
-    """Save the index beside the rows; returns its path."""
-    buffer = io.BytesIO()
-    np.save(buffer, index, allow_pickle=False)
-    write_bytes(neighbours_path(), buffer.getvalue())
-    return neighbours_path()

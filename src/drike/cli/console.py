@@ -11,8 +11,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rich import progress as bars
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.segment import Segment
 from rich.table import Column
 from rich.text import Text
@@ -130,20 +140,18 @@ def draw(*tables: Table) -> None:
 
 
 @contextmanager
-def progress(
-    what: str, live: Callable[[], str] | None = None
-) -> Iterator[tuple[bars.Progress, bars.TaskID]]:
+def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[Progress, TaskID]]:
     """A progress bar on standard error, or lines if that is no terminal.
 
     live: returns more figures to show.
     """
-    wide = [] if errors.width < 120 else [bars.BarColumn(bar_width=24)]
+    wide = [] if errors.width < 120 else [BarColumn(bar_width=24)]
     bar = _Bar(
-        bars.SpinnerColumn("line"),
-        bars.TextColumn("{task.description}"),
+        SpinnerColumn("line"),
+        TextColumn("{task.description}"),
         *wide,
-        bars.MofNCompleteColumn(),
-        bars.TimeRemainingColumn(compact=True),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
         _Status(table_column=Column(no_wrap=True)),
         console=errors,
         transient=True,
@@ -168,13 +176,13 @@ def encoding_bar(texts: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done, total=texts)
 
 
-class _Bar(bars.Progress):
+class _Bar(Progress):
     """A progress bar; where none can be drawn, a line every ten seconds."""
 
-    latest: ClassVar[bars.Progress | None] = None
+    latest: ClassVar[Progress | None] = None
     _at = 0.0
 
-    def update(self, task_id: bars.TaskID, **values: Any) -> None:
+    def update(self, task_id: TaskID, **values: Any) -> None:
         """Update a task, and print a line if it is time for one."""
         super().update(task_id, **values)
         if not self.disable:
@@ -187,8 +195,8 @@ class _Bar(bars.Progress):
             complain(f"{task.description}: {task.completed:,.0f} of {task.total:,.0f}", "dim")
 
 
-class _Status(bars.ProgressColumn):
-    def render(self, task: bars.Task) -> Text:
+class _Status(ProgressColumn):
+    def render(self, task: Task) -> Text:
         status = task.fields.get("status")
         live = task.fields.get("live")
         figures = live() if live else None

@@ -65,7 +65,7 @@ class FactOptions:
 
 
 @dataclass(frozen=True)
-class OutputOptions:
+class ExplanationOptions:
     """What is shown beside the answers."""
 
     explain: Annotated[
@@ -105,7 +105,7 @@ def edit(
         bool, flag("--every-query", METHOD, "Put every query under an edit, as the paper does")
     ] = False,
     encoder: AnyEncoder = None,
-    output: OutputOptions,
+    output: ExplanationOptions,
     dry_run: DryRun = False,
     api: ApiFlags,
 ) -> None:

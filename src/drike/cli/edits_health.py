@@ -17,8 +17,8 @@ from drike.cli.options import FILE, GateOptions, PriceIn, Store
 from drike.cli.stored_edits import days_in, store_at
 from drike.edits.record import StoreError
 from drike.errors import DataError
-from drike.gateway import health as live
-from drike.gateway.proving import replay as replays
+from drike.gateway.health import AT_LEAST, EditHealth, health_of_edits, shadow_report
+from drike.gateway.proving.replay import ReplayedQuery, replay_log
 from drike.stores import moves
 from drike.stores.snapshots import Snapshot, snapshot
 from drike.stores.traffic import Counts, TrafficCounts
@@ -48,11 +48,11 @@ def health(
             min=0.0,
             max=0.999,
         ),
-    ] = live.AT_LEAST,
+    ] = AT_LEAST,
     as_json: Annotated[bool, flag("--json", OUTPUT, "Print JSON instead of a table")] = False,
 ) -> None:
     """Show how often answers in live traffic took each edit."""
-    lines = live.health(*_read(store, days), at_least)
+    lines = health_of_edits(*_read(store, days), at_least)
     if as_json:
         values = {"days": days, "at_least": at_least, "edits": [line.values for line in lines]}
         say_lines([json.dumps(values).replace("\x7f", r"\u007f")])
@@ -79,7 +79,7 @@ def report(
     """Show what came, and what switching on edits in shadow would do."""
     if page:
         page_name(page)
-    sentences, edits = live.shadow_report(*_read(store, days), price_in)
+    sentences, edits = shadow_report(*_read(store, days), price_in)
     say_lines(sentences)
     table = None
     if edits:
@@ -107,11 +107,11 @@ def _read(store: str, days: int) -> tuple[Snapshot, Counts]:
         return snapshot(opened), TrafficCounts(opened.database).since(first)
 
 
-def _table(title: str, edits: Sequence[live.EditHealth], *, shadow: bool = False) -> Table:
+def _table(title: str, edits: Sequence[EditHealth], *, shadow: bool = False) -> Table:
     """How often each edit was asked, and what the answers stated."""
     outcomes = [outcome for outcome in (*Stated, "unread") if outcome is not Stated.NEW]
 
-    def row(edit_health: live.EditHealth) -> tuple[Cell, ...]:
+    def row(edit_health: EditHealth) -> tuple[Cell, ...]:
         edit = edit_health.edit
         verdict = "" if shadow else f", {edit_health.words}"
         return (
@@ -170,7 +170,7 @@ def replay(
         index = edits.refresh().view.index
         follower = Follower(lambda query: gate.decide(query, index), index, AsBlock())
         with log.open("rb") as lines:
-            result = replays.replay(lines, follower)
+            result = replay_log(lines, follower)
     if not result.requests:
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     say_lines(f"Left out: {count:,} lines with {reason}" for reason, count in result.unread.items())
@@ -181,11 +181,11 @@ def replay(
     _draw_replayed("Near misses", result.misses, show)
 
 
-def _draw_replayed(title: str, queries: Sequence[replays.ReplayedQuery], most: int) -> None:
+def _draw_replayed(title: str, queries: Sequence[ReplayedQuery], most: int) -> None:
     if not queries:
         return
 
-    def row(query: replays.ReplayedQuery) -> tuple[str, ...]:
+    def row(query: ReplayedQuery) -> tuple[str, ...]:
         candidate = query.candidate
         fact = shown(candidate.edit.record.edit.fact)
         return (

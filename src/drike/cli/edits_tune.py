@@ -23,7 +23,7 @@ from drike.edits.edit import Aspect
 from drike.edits.record import StoreError, as_stored
 from drike.edits.times import stamp
 from drike.gateway.proving import tuning
-from drike.gateway.proving.questions import Question
+from drike.gateway.proving.questions import EditQuestion
 from drike.research.editors.placements import placements
 from drike.research.runs.run import RunSettings, TrainedRun
 from drike.stores.edit_store import EditStore
@@ -90,7 +90,7 @@ def tune_(
         _say_how_sure(latest, plan)
 
 
-def _questions(store: EditStore, base: TrainedRun | None, most: int) -> list[Question]:
+def _questions(store: EditStore, base: TrainedRun | None, most: int) -> list[EditQuestion]:
     """What is asked: of a training run, or about the edits in force. Raises StoreError for none."""
     edits = in_force(store)
     if base:
@@ -102,17 +102,17 @@ def _questions(store: EditStore, base: TrainedRun | None, most: int) -> list[Que
     return tuning.questions_of(edits, most)
 
 
-def _questions_of_run(base: TrainedRun, most: int) -> list[Question]:
+def _questions_of_run(base: TrainedRun, most: int) -> list[EditQuestion]:
     """The probes of the run's training edits."""
     settings = replace(base.run, encoder="hashing")
     cases = setups.open_setup(settings, split=base.split).split.train
     edits = as_stored([case.edit for case in cases])
-    by_aspect: dict[Aspect, list[Question]] = {aspect: [] for aspect in _KINDS}
+    by_aspect: dict[Aspect, list[EditQuestion]] = {aspect: [] for aspect in _KINDS}
     for edit, case in zip(edits, cases, strict=True):
         for probe in case.probes:
-            question = Question(edit, _KINDS[probe.aspect], probe.query)
+            question = EditQuestion(edit, _KINDS[probe.aspect], probe.query)
             by_aspect[probe.aspect].append(question)
-    questions: list[Question] = []
+    questions: list[EditQuestion] = []
     for questions_of_aspect in by_aspect.values():
         questions += questions_of_aspect[:most]
     return questions

@@ -24,7 +24,7 @@ from drike.cli.options import (
     Upstream,
 )
 from drike.cli.stored_edits import in_force, store_at
-from drike.cli.verification_report import as_json, as_junit, compare_runs, show
+from drike.cli.verification_report import as_json, as_junit, show, show_changes
 from drike.cli.verification_run import ChosenEdits, VerificationPlan, carried_out
 from drike.edits.record import EditVersion, Status, StoreError
 from drike.errors import UsageError
@@ -32,12 +32,11 @@ from drike.gateway.options import GatewayOptions, Mode
 from drike.models import EMBEDDED
 from drike.models.served import ApiOptions, is_served, parse_address
 from drike.stores.edit_store import EditStore, versions_of
-from drike.stores.verifications import Verification, Verifications
-from drike.stores.verifications import compare_runs as changes_between
+from drike.stores.verifications import Verification, Verifications, compare_runs
 from drike.support.files import write_text
 
 if TYPE_CHECKING:  # it takes long to import, and neither help nor --compare needs it
-    from drike.gateway.proving.verification import Verdict
+    from drike.gateway.proving.verification import EditVerdict
 
 _DEADLINE_MS = 5000.0  # to decide, where nobody waits
 
@@ -134,7 +133,7 @@ class JudgingOptions:
 
 
 @dataclass(frozen=True)
-class OutputOptions:
+class ReportOptions:
     """Where the verdicts are written, or that those of two runs are compared."""
 
     compare: Annotated[
@@ -174,7 +173,7 @@ def verify(
             min=0,
         ),
     ] = None,
-    output: OutputOptions,
+    output: ReportOptions,
     dry_run: DryRun = False,
     api: ApiFlags,
 ) -> None:
@@ -188,7 +187,7 @@ def verify(
     editing = Editing(run, gating, ask, demonstrations)
     with store_at(store) as opened:
         if output.compare:
-            compare_runs(opened, edits or [])
+            show_changes(opened, edits or [])
             return
         chosen = _chosen(opened, edits)
         plan = _plan(chosen, target, editing, judging.samples, dry_run=dry_run, api=api)
@@ -298,10 +297,10 @@ def _headers(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _keep(
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[EditVerdict],
     verification: Verification,
     store: EditStore,
-    output: OutputOptions,
+    output: ReportOptions,
 ) -> None:
     """Keep a verification in the store, and write it into files; say what changed."""
     kept = Verifications(store.database)
@@ -313,7 +312,7 @@ def _keep(
     since = ""
     if number > 1:
         before = kept.load(number - 1)
-        broken, mended = changes_between(before, verification)
+        broken, mended = compare_runs(before, verification)
         changes = f"{len(broken):,} broken, {len(mended):,} mended"
         since = f"; since {number - 1}: {changes} (drike edits verify --compare)"
     say(f"Verification {number} is kept in {store.name}{since}")

@@ -37,7 +37,7 @@ def report(
     ] = None,
 ) -> None:
     """Write runs as one HTML page, with their tables as Markdown beside it."""
-    from drike.research.report import document as documents
+    from drike.research.report.document import document, markdown
     from drike.research.report.groups import grouped, read_folders
     from drike.research.report.page import html
     from drike.research.report.paper import by_model
@@ -53,11 +53,11 @@ def report(
         note(sentence)
     groups = grouped(reported, across or ())
     with progress("tables and figures"):
-        document = documents.document(groups)
-    write_text(page, html(document))
-    write_text(tables, documents.markdown(document))
+        report_document = document(groups)
+    write_text(page, html(report_document))
+    write_text(tables, markdown(report_document))
 
-    say_lines(document.sections[0].text)
+    say_lines(report_document.sections[0].text)
     models = by_model(groups)
     if models:
         draw(models)

@@ -29,7 +29,7 @@ _Mode = Literal["shadow", "on", "off"]
 
 @dataclass(frozen=True)
 class GatewayFlags(GatewayOptions):
-    """`GatewayOptions` as options of the command, in the order of help; defaults stand there."""
+    """`GatewayOptions`, with its defaults, as options of the command in the order of its help."""
 
     run: Annotated[
         str | None,
@@ -230,7 +230,7 @@ def _introduction(started: "Started") -> Iterator[str]:
 
 
 def _serve_together(options: GatewayFlags) -> None:
-    """Serve in several processes; exit as one of them that ends before it has served."""
+    """Serve in several processes, until one ends that has never served: exit with its code."""
     workers = options.workers
     admin_ports = range(options.admin_port, options.admin_port + workers)
     if not (options.port and options.admin_port) or options.port in admin_ports:
@@ -242,7 +242,7 @@ def _serve_together(options: GatewayFlags) -> None:
         raise UsageError("the processes of --workers share a store: give --store")
     from drike.gateway.http.server import run_workers
 
-    # The last of an option counts.
+    # Of an option that is given twice, the last counts.
     common = [sys.executable, "-P", "-m", "drike", *sys.argv[1:], "--workers", "1", "--reuse-port"]
     commands = [[*common, "--admin-port", str(port)] for port in admin_ports]
     raise SystemExit(run_workers(commands, complain))

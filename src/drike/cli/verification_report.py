@@ -16,13 +16,18 @@ from drike.cli.console import NOTHING, draw, say
 from drike.edits.record import StoreError
 from drike.errors import UsageError
 from drike.stores.edit_store import EditStore
-from drike.stores.verifications import Change, Verification, Verifications, VerifiedQuestion
-from drike.stores.verifications import compare_runs as changes_between
+from drike.stores.verifications import (
+    Change,
+    Verification,
+    Verifications,
+    VerifiedQuestion,
+    compare_runs,
+)
 from drike.support.rows import shown
 from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
 
 if TYPE_CHECKING:  # it takes long to import, and --compare does not need it
-    from drike.gateway.proving.verification import Verdict
+    from drike.gateway.proving.verification import EditVerdict
 
 _MAX_ROWS = 60  # edits of a table; of more edits only those that failed are shown
 _MAX_FAILURES = 20
@@ -32,9 +37,9 @@ _STATES = (Stated.NEW, Stated.OLD, Stated.BOTH, Stated.NEITHER, Stated.REFUSED)
 _NO_XML = re.compile("[\ufffe\uffff]")
 
 
-def show(verdicts: Sequence[Verdict], model: str) -> dict[str, float]:
+def show(verdicts: Sequence[EditVerdict], model: str) -> dict[str, float]:
     """Draw what took of each edit, and what failed; return the shares that count."""
-    by_edit: dict[int, list[Verdict]] = {}
+    by_edit: dict[int, list[EditVerdict]] = {}
     for verdict in verdicts:
         by_edit.setdefault(verdict.question.edit.id, []).append(verdict)
     _draw_edits(by_edit, model)
@@ -42,7 +47,7 @@ def show(verdicts: Sequence[Verdict], model: str) -> dict[str, float]:
     return _say_shares(verdicts, counted(len(by_edit), "edit"))
 
 
-def _draw_edits(by_edit: dict[int, list[Verdict]], model: str) -> None:
+def _draw_edits(by_edit: dict[int, list[EditVerdict]], model: str) -> None:
     """A row for each edit; of many edits, for those that failed."""
     title = f"Edits on {model}"
     listed = list(by_edit.values())
@@ -55,7 +60,7 @@ def _draw_edits(by_edit: dict[int, list[Verdict]], model: str) -> None:
         draw(Table(title, header, tuple(map(_row, listed))))
 
 
-def _row(verdicts: Sequence[Verdict]) -> tuple[Cell, ...]:
+def _row(verdicts: Sequence[EditVerdict]) -> tuple[Cell, ...]:
     """The row of an edit: what its answers stated, and what editing took."""
     from drike.gateway.proving.verification import by_concern
 
@@ -74,7 +79,7 @@ def _row(verdicts: Sequence[Verdict]) -> tuple[Cell, ...]:
     )
 
 
-def _say_failures(failures: Sequence[Verdict]) -> None:
+def _say_failures(failures: Sequence[EditVerdict]) -> None:
     for failure in failures[:_MAX_FAILURES]:
         question = failure.question
         edit = question.edit
@@ -93,7 +98,7 @@ def _cut(text: str) -> str:
     return line if len(line) <= _BEGINNING + _END else f"{line[:_BEGINNING]} [...] {line[-_END:]}"
 
 
-def _say_shares(verdicts: Sequence[Verdict], edits: str) -> dict[str, float]:
+def _say_shares(verdicts: Sequence[EditVerdict], edits: str) -> dict[str, float]:
     from drike.gateway.proving.verification import by_concern
 
     concerned, others = by_concern(verdicts)
@@ -112,7 +117,7 @@ def _say_shares(verdicts: Sequence[Verdict], edits: str) -> dict[str, float]:
     }
 
 
-def as_json(number: int, verification: Verification, verdicts: Sequence[Verdict]) -> str:
+def as_json(number: int, verification: Verification, verdicts: Sequence[EditVerdict]) -> str:
     """A verification with all that was asked and answered."""
     values = {
         "number": number,
@@ -122,7 +127,7 @@ def as_json(number: int, verification: Verification, verdicts: Sequence[Verdict]
     return json.dumps(values, ensure_ascii=False, indent=1) + "\n"
 
 
-def _values(verdict: Verdict) -> dict[str, object]:
+def _values(verdict: EditVerdict) -> dict[str, object]:
     return {
         **asdict(verdict.kept),
         "problem": verdict.problem,
@@ -137,7 +142,7 @@ def _values(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def as_junit(verdicts: Sequence[Verdict]) -> str:
+def as_junit(verdicts: Sequence[EditVerdict]) -> str:
     """The verdicts as test cases, one for each question."""
     failures = sum(bool(verdict.problem) for verdict in verdicts)
     suite = ElementTree.Element(
@@ -166,7 +171,7 @@ def _in_xml(text: str) -> str:
     return _NO_XML.sub("?", visible(text))
 
 
-def compare_runs(store: EditStore, numbers: Sequence[int]) -> None:
+def show_changes(store: EditStore, numbers: Sequence[int]) -> None:
     """Show what changed between the last run and the one before, or another.
 
     Raises StoreError if something broke.
@@ -186,7 +191,7 @@ def compare_runs(store: EditStore, numbers: Sequence[int]) -> None:
         if was != now:
             say(f"{name}: {was} -> {now}")
 
-    broken, mended = changes_between(before, after)
+    broken, mended = compare_runs(before, after)
     header = ("edit", "kind", "question", f"run {first}", f"run {last}")
     for title, changes in (("Broken", broken), ("Mended", mended)):
         if changes:

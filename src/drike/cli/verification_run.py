@@ -32,8 +32,8 @@ if TYPE_CHECKING:  # these take long to import, and neither help nor --compare n
     from drike.gateway import calls
     from drike.gateway.assembly import Deployed
     from drike.gateway.proving.chats import Client, Settings
-    from drike.gateway.proving.questions import Question
-    from drike.gateway.proving.verification import DeployedPath, Verdict
+    from drike.gateway.proving.questions import EditQuestion
+    from drike.gateway.proving.verification import DeployedPath, EditVerdict
 
     Around = Callable[[calls.Upstream], calls.Upstream]
 
@@ -64,7 +64,9 @@ class VerificationPlan:
     edits: ChosenEdits
 
 
-def carried_out(plan: VerificationPlan, store: EditStore) -> tuple[Sequence[Verdict], Verification]:
+def carried_out(
+    plan: VerificationPlan, store: EditStore
+) -> tuple[Sequence[EditVerdict], Verification]:
     """Ask, and say what was left out and what it took. Raises DrikeError."""
     from drike.cli.gateway_parts import gateway_parts
     from drike.gateway.assembly import deployed
@@ -120,7 +122,7 @@ def _kept_for(plan: VerificationPlan, store: EditStore) -> str:
 
 
 def _verification(
-    plan: VerificationPlan, model: str, gateway: Deployed, verdicts: Sequence[Verdict]
+    plan: VerificationPlan, model: str, gateway: Deployed, verdicts: Sequence[EditVerdict]
 ) -> Verification:
     """What the store keeps of a run."""
     if plan.gateway:
@@ -153,7 +155,7 @@ class Clients:
 
 async def _ask(
     plan: VerificationPlan, around: Around, gateway: Deployed, kept_for: str
-) -> tuple[str, Sequence[Verdict]]:
+) -> tuple[str, Sequence[EditVerdict]]:
     """Ask about edits. Return the model's name, and verdicts in the order of their questions."""
     from drike.gateway.proving.verification import DeployedPath
 
@@ -238,7 +240,7 @@ def _sent_headers(plan: VerificationPlan, *, with_key: bool) -> list[tuple[bytes
     return [(name.encode(), value.encode()) for name, value in headers.items()]
 
 
-def _questions(plan: VerificationPlan, gateway: Deployed, model: str) -> list[Question]:
+def _questions(plan: VerificationPlan, gateway: Deployed, model: str) -> list[EditQuestion]:
     """The questions about the edits that apply to these requests. Raises UsageError for none."""
     from drike.gateway.proving.questions import questions_about
 
@@ -259,7 +261,7 @@ def _questions(plan: VerificationPlan, gateway: Deployed, model: str) -> list[Qu
     return _known_to_tinyfacts(model, questions) if knows_tinyfacts_alone else questions
 
 
-def _known_to_tinyfacts(model: str, questions: Sequence[Question]) -> list[Question]:
+def _known_to_tinyfacts(model: str, questions: Sequence[EditQuestion]) -> list[EditQuestion]:
     """The questions that a model can know which knows TinyFacts alone.
 
     Raises UsageError for none.
@@ -285,13 +287,13 @@ def _known_to_tinyfacts(model: str, questions: Sequence[Question]) -> list[Quest
 
 
 async def _verified(
-    plan: VerificationPlan, path: DeployedPath, questions: Sequence[Question]
-) -> list[Verdict]:
+    plan: VerificationPlan, path: DeployedPath, questions: Sequence[EditQuestion]
+) -> list[EditVerdict]:
     """The verdicts in the order of their questions, with a bar while they come."""
     from drike.gateway.proving import verification
 
     at_once = min(plan.api.concurrency, _MOST_AT_ONCE) if plan.options.upstream else 1
-    placed: list[tuple[int, Verdict]] = []
+    placed: list[tuple[int, EditVerdict]] = []
     with progress("verifying") as (bar, task):
         bar.update(task, total=plan.samples * len(questions))
         asking = verification.verify(path, questions, samples=plan.samples, at_once=at_once)

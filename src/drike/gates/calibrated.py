@@ -16,9 +16,9 @@ from drike.text.words import words
 
 # Probability of the likeliest relation, below which the relation of a question is unknown.
 _KNOWN_FROM = 0.2
-# Of a feature that heads fitted by earlier versions have: the cosine of the texts as they are.
+# What stands in for a feature that only heads of earlier versions weigh: the cosine of whole texts.
 _USUAL_VALUES = {"whole": 0.65}
-# Below, the distance between the nearest edits does not say that one is meant.
+# Edits of an index, below which the distances between the nearest do not say that one is meant.
 MIN_SEMANTIC_TEXTS = 1000
 _LEAST_LOGIT = -700  # below, the exponential overflows
 
@@ -42,17 +42,18 @@ class LogisticHead:
 class Calibrated:
     """Matches the edits that a query concerns with a probability of `threshold` or more.
 
-    A query that names no subject concerns an edit if it is one of its texts or, where the index has
-    `MIN_SEMANTIC_TEXTS`, near one. Where it is a negative exemplar, no other edit of the subject
-    answers instead.
+    A query that names no subject may still concern an edit: if it equals one of the edit's texts
+    or, in an index of `MIN_SEMANTIC_TEXTS` edits, if it is near one. A query that is a negative
+    exemplar of an edit does not concern it, nor a less probable edit of the same subject.
 
-    encoder: the name of that with which it was calibrated. named: gives the probability where the
-    query names the subject, or where the head has a weight for "object" the new object. unnamed:
-    that where it names neither. grey: probabilities [from, to) at which a language model may be
+    encoder: name of the encoder with which it was calibrated. named: head for a query that names
+    the edit's subject or, if the head has a weight for "object", its new object. unnamed: head for
+    a query that names neither. grey: probabilities [from, to) at which a language model may be
     asked, if the subject is named; where the relation that a question asks for is unknown, also
     lower ones for the nearest edit of a subject. shifts: what is added to the logit of single
     edits, by id. edits: how many the store had when it was calibrated; 0 for the default. settings:
-    other thresholds, by name. relations: more that it compares texts through.
+    other thresholds, by name. relations: those through which it compares texts, beside the built-in
+    ones.
     """
 
     encoder: str
@@ -130,7 +131,7 @@ class Calibrated:
             candidates[edit_id] = replace(candidate, probability=1.0, features=features)
 
         return sorted(
-            _without_excluded(list(candidates.values()), parsed.negatives),
+            _with_excluded_at_zero(list(candidates.values()), parsed.negatives),
             key=lambda c: (-round(c.probability, 6), -c.edit.record.priority, c.edit.id),
         )
 
@@ -151,10 +152,10 @@ class Calibrated:
         return 1 / (1 + exp(-logit)) if logit > _LEAST_LOGIT else 0.0
 
 
-def _without_excluded(candidates: Sequence[Candidate], excluded: Set[int]) -> list[Candidate]:
-    """The candidates, excluded edits with probability 0.
+def _with_excluded_at_zero(candidates: Sequence[Candidate], excluded: Set[int]) -> list[Candidate]:
+    """The candidates, of which excluded edits have probability 0.
 
-    So are edits of their subjects that would answer instead, as they are less probable.
+    Less probable edits of the same subject have it, too: they would only answer in their place.
     """
     excluded_probability: dict[str, float] = {}  # the largest, by subject
     for candidate in candidates:
@@ -164,14 +165,14 @@ def _without_excluded(candidates: Sequence[Candidate], excluded: Set[int]) -> li
                 candidate.probability, excluded_probability.get(subject, 0.0)
             )
 
-    remaining = []
+    adjusted = []
     for candidate in candidates:
-        instead = candidate.probability < excluded_probability.get(_subject(candidate), 0.0)
-        if instead or candidate.edit.id in excluded:
-            remaining.append(replace(candidate, probability=0.0))
+        in_place = candidate.probability < excluded_probability.get(_subject(candidate), 0.0)
+        if in_place or candidate.edit.id in excluded:
+            adjusted.append(replace(candidate, probability=0.0))
         else:
-            remaining.append(candidate)
-    return remaining
+            adjusted.append(candidate)
+    return adjusted
 
 
 def _subject(candidate: Candidate) -> str:
@@ -209,7 +210,7 @@ def _nearest_unnamed(parsed: ParsedQuery, index: EditIndex) -> list[ComparedEdit
 
 
 def _share_of_name(edit: EditVersion, words_of_query: set[str]) -> float:
-    """The share of the words of one of its names that a query has; of the name with the largest."""
+    """The largest share of the words of one of an edit's names that a query has."""
     shares = []
     for name in edit.record.names:
         words_of_name = words(name)

@@ -94,9 +94,9 @@ class EditIndex:
     The texts of an edit are its query and paraphrases. An index never changes. Making the next one
     from this one takes little time if few edits differ. `EditIndex()` is empty.
 
-    encoder: of the vectors; None for an index without vectors. edits: by id, in any order, without
-    drafts and retired ones. without: ids of the edits that `applying` left out. texts: with
-    vectors. masked: the texts with "it" for the subject, the query first, with salient vectors.
+    encoder: of the vectors; None for an index without vectors. edits: active and shadow edits, by
+    id, in any order. without: ids of the edits that `applying` left out. texts: with vectors.
+    masked: the texts with "it" for the subject, the query first, with salient vectors.
     """
 
     def __init__(self, encoder: TextEncoder | None = None) -> None:
@@ -112,8 +112,8 @@ class EditIndex:
         self._conditions: dict[int, tuple[str, ...]] = {}
         self._audiences: dict[frozenset[int], EditIndex] = {}
 
-        # Of masked texts: how many active edits have each, if any, and what `_worded` has found.
-        self._active_edits: OverlayDict[str, int] = OverlayDict()
+        # By masked text: how many active edits have it, if any, and what `_worded` found for it.
+        self._active_counts: OverlayDict[str, int] = OverlayDict()
         self._worded_texts: dict[str, Worded] = {}
 
     @classmethod
@@ -125,7 +125,7 @@ class EditIndex:
     ) -> EditIndex:
         """Index the edits of `Snapshot.in_force`.
 
-        previous: an index that has many of them, whose work is used if it is of the same encoder.
+        previous: an index of many of the same edits, whose work is reused if it has this encoder.
         """
         in_force = (Status.ACTIVE, Status.SHADOW)
         wanted = {edit.id: edit for edit in edits if edit.record.status in in_force}
@@ -177,16 +177,16 @@ class EditIndex:
         return self.encoder
 
     def embed(self, texts: Sequence[str], *, masked: bool = False) -> FloatArray:
-        """Unit vectors [n, d] of texts, one at least, that a user wrote; a server keeps none.
+        """Unit vectors [n, d] of at least one text that a user wrote; no encoder keeps them.
 
-        masked: salient ones, of texts with "it" for a subject. Raises ValueError without an
-        encoder.
+        masked: the texts have "it" for a subject, and get salient vectors. Raises ValueError
+        without an encoder.
         """
         encoder = self.require_encoder()
         if masked:
             encoder = salient(encoder)
 
-        size = BULK - 1  # encoders keep the vectors of more texts at once
+        size = BULK - 1  # in a server, encoders keep the vectors of larger batches
         batches = [encoder.encode(texts[at : at + size]) for at in range(0, len(texts), size)]
         return unit(np.concatenate(batches))
 
@@ -197,7 +197,7 @@ class EditIndex:
         They say what the edits of a store are about, in its own words.
         """
         most = nsmallest(
-            _MOST_WORDINGS, self._active_edits.items(), key=lambda item: (-item[1], item[0])
+            _MOST_WORDINGS, self._active_counts.items(), key=lambda item: (-item[1], item[0])
         )
         worded = {text: self._worded(text) for text, _ in most}
         return Wordings(worded, inventory(self.require_encoder()))
@@ -293,8 +293,8 @@ class EditIndex:
             text for id in gone if self.is_active(id) for text in masked_gone[id]
         ]
         texts_of_active_new = [text for id in new if index.is_active(id) for text in masked_new[id]]
-        index._active_edits = _counted(
-            self._active_edits, gone=texts_of_active_gone, new=texts_of_active_new
+        index._active_counts = _counted(
+            self._active_counts, gone=texts_of_active_gone, new=texts_of_active_new
         )
         # What was found for a text stays right as long as the same edits have the text. Other
         # threads may find more at the same time, hence the copy.
@@ -395,7 +395,7 @@ def _weights_of_common_words() -> dict[int, float]:
 
 
 def _vectors(texts: Texts, encoder: TextEncoder, embedded: TextVectors) -> dict[str, FloatArray]:
-    """Unit vectors [d] by text. embedded: has some of them already."""
+    """Unit vectors [d] by text. embedded: texts that have some of them already."""
     needed = dict.fromkeys(text for texts_of_edit in texts.values() for text in texts_of_edit)
     vectors = {text: embedded.vectors[text] for text in needed if text in embedded.vectors}
     missing = [text for text in needed if text not in vectors]

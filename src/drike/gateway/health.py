@@ -63,7 +63,7 @@ def summary(edit: EditVersion) -> dict[str, object]:
     }
 
 
-def health(
+def health_of_edits(
     edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mode = Mode.ON
 ) -> list[EditHealth]:
     """How each active or shadow edit fared in a mode.
@@ -132,7 +132,7 @@ def shadow_report(
         elif key.what == "doubted":
             doubted_by_edit[key.edit] += number
 
-    lines = health(edits, counts, mode=Mode.SHADOW)
+    lines = health_of_edits(edits, counts, mode=Mode.SHADOW)
     lines = sorted(lines, key=lambda line: -line.numbers["matched"])
     if not requests["requests"]:
         sentence = "No request was counted in these days: send some through drike serve."

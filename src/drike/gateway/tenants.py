@@ -94,9 +94,8 @@ class Tenants:
     async def _refresh_keys(self) -> None:
         try:
             if self._keys:
-                await self._reading_keys.do(
-                    self._keys.refresh, None
-                )  # a database may take its time
+                # In a thread, as a database may take its time.
+                await self._reading_keys.do(self._keys.refresh, None)
             self.problem = None
         except DrikeError as problem:  # the keys stay as they were
             self.problem = str(problem)
@@ -113,11 +112,11 @@ class Tenants:
         """Refresh feeds whose files have changed, and from time to time all of them."""
         status_by_name: dict[str, _FileStatus] = {}
         refreshing: dict[str, Future[None]] = {}  # by tenant
-        shares = round(_EDITS_INTERVAL / _FILES_INTERVAL)
+        looks_between_refreshes = round(_EDITS_INTERVAL / _FILES_INTERVAL)
         with ThreadPoolExecutor(_MAX_REFRESHED, "drike-edits") as threads:
             for look in count():
                 if self._stopped.wait(_FILES_INTERVAL):
-                    # None waits for those that wait for a lock.
+                    # Nobody waits for a refresh that waits for a lock.
                     threads.shutdown(wait=False, cancel_futures=True)
                     break
                 for i, (tenant, feed) in enumerate(tuple(self.feeds.items())):
@@ -126,7 +125,7 @@ class Tenants:
                     is_refreshing = before is not None and not before.done()
                     if name.startswith(POSTGRES) or is_refreshing:
                         continue
-                    is_due = (look + i) % shares == 0
+                    is_due = (look + i) % looks_between_refreshes == 0
                     if _may_have_changed(name, status_by_name) or is_due:
                         refreshing[tenant] = threads.submit(feed.refresh)
 

@@ -19,10 +19,10 @@ from drike.stores import clock
 from drike.stores.approvals import is_approved
 from drike.stores.database import Database
 from drike.stores.log import EditLog
-from drike.stores.settings import Settings
+from drike.stores.settings import StoreSettings
 from drike.stores.snapshots import decided_version
 
-# Settings: how many people must approve edits, and its history.
+# Settings: how many people must approve edits, and who has changed that number.
 APPROVALS = "approvals"
 APPROVALS_SET = "approvals_set"
 
@@ -40,7 +40,7 @@ class EditStore:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.settings = Settings(database)
+        self.settings = StoreSettings(database)
         self.log = EditLog(database)
         self.alike: Callable[[EditStore, EditRecord], Collection[int]] = _none_alike
         try:
@@ -74,8 +74,9 @@ class EditStore:
         """Keep a record as a new edit, or as the next version of `replaces`.
 
         Returns all changes, this one last. supersede: retire the active edits that the record
-        contradicts. Raises RecordError for what `checked` refuses, ConflictError, ApprovalError
-        where it would be in use unapproved, StoreError if `replaces` has changed.
+        contradicts. Raises RecordError for what `checked` refuses; ConflictError for active edits
+        that it contradicts, unless they are superseded, or that it repeats; ApprovalError where it
+        would be in use unapproved; StoreError if `replaces` has changed.
         """
         with self.transaction():
             now = clock.now()
@@ -187,7 +188,7 @@ def _superseded(record: EditRecord, by_edit: int, author: str | None) -> EditRec
 
 
 def _contradicts_all(record: EditRecord, rivals: Sequence[EditVersion]) -> bool:
-    """Whether no rival has the same effect as the record, which then is no mere repetition."""
+    """Whether every rival has another effect than the record, so that it repeats none of them."""
     return all(effect(rival.record) != effect(record) for rival in rivals)
 
 

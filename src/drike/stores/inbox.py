@@ -15,7 +15,7 @@ from drike.edits.record import StoreError
 from drike.stores import clock
 from drike.stores.database import Database, insert, select
 from drike.stores.failures import damaged
-from drike.stores.settings import Settings
+from drike.stores.settings import StoreSettings
 from drike.support.records import parse, read
 
 MOST_KEPT = 10_000  # reports and samples
@@ -90,7 +90,7 @@ class Inbox:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._settings = Settings(database)
+        self._settings = StoreSettings(database)
 
     def add(self, reports: Sequence[Report], author: str | None) -> Sequence[Report]:
         """Keep reports, all or none. Raises FullInboxError.

@@ -15,7 +15,7 @@ from drike.edits.record_json import from_json, to_json
 from drike.stores.claims import Claims
 from drike.stores.database import Database, insert
 from drike.stores.failures import damaged
-from drike.stores.settings import Settings
+from drike.stores.settings import StoreSettings
 from drike.stores.snapshots import folded
 
 # Settings: the number and checksum of the last change, and the sum of the marks of all claims. The
@@ -57,7 +57,7 @@ class EditLog:
     def __init__(self, database: Database) -> None:
         self.claims = Claims(database)
         self._database = database
-        self._settings = Settings(database)
+        self._settings = StoreSettings(database)
         self._in_transaction = False
         self._began = LogEnd()  # where the log ended when the transaction began
         self._end = LogEnd()  # where it ends in the transaction

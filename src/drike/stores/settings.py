@@ -11,7 +11,7 @@ from drike.stores.failures import damaged
 _LONGEST_HISTORY = 100  # entries
 
 
-class Settings:
+class StoreSettings:
     """The settings in a database. Every method raises StoreError."""
 
     def __init__(self, database: Database) -> None:

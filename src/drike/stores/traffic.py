@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from drike.stores.database import Database, insert, select
-from drike.stores.settings import Settings
+from drike.stores.settings import StoreSettings
 
 MODELS = 50  # whose counts of a day are told apart
 OTHER = "other"  # what further models are called
@@ -46,7 +46,7 @@ class TrafficCounts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._settings = Settings(database)
+        self._settings = StoreSettings(database)
 
     def add(self, counts: Counts) -> None:
         """Add numbers to those of the store, all or none. Raises StoreError.

@@ -11,7 +11,7 @@ from drike.answers.statements import Stated
 from drike.edits.record import StoreError
 from drike.stores.database import Database, insert, select
 from drike.stores.failures import damaged
-from drike.stores.settings import Settings
+from drike.stores.settings import StoreSettings
 from drike.support.records import parse, read
 
 _MOST_KEPT = 50  # runs
@@ -82,7 +82,7 @@ class Verifications:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._settings = Settings(database)
+        self._settings = StoreSettings(database)
 
     def last_number(self) -> int:
         """The number of the last run; 0 if there is none. Raises StoreError."""

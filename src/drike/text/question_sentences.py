@@ -15,13 +15,13 @@ _ELLIPTIC = 4  # spaces at most, in a question such as "And Kenya's?"
 
 
 def question_sentences(
-    text: str, sentences: Sequence[Sentence], *, has_more: bool = False
+    text: str, sentences: Sequence[Sentence], *, has_other_parts: bool = False
 ) -> list[Sentence]:
     """The sentences that ask something, each with the one before it that it needs to be understood.
 
-    Of questions, and of what is to be told or completed, those in passages count only where no
-    others are. Without a question, nothing is found in a short text that is nothing but these
-    sentences. has_more: the text has more.
+    These are questions, requests, and statements to complete. Those within passages count only
+    where there are no others. In a text of nothing but short sentences, nothing is found unless one
+    of them is a question. has_other_parts: whether the text has more than these sentences.
     """
     found: list[Sentence] = []
     has_question = False
@@ -42,7 +42,7 @@ def question_sentences(
             found.append(sentence)
 
     all_short = all(_is_short(sentence) for sentence in sentences)
-    if not has_question and not has_more and all_short:
+    if not has_question and not has_other_parts and all_short:
         return []
     in_short_lines = [sentence for sentence in found if _is_short(sentence)]
     last = _loose_end(text, sentences)
@@ -92,7 +92,7 @@ def _is_request(text: str, sentence: Sentence) -> bool:
 
 
 def _loose_end(text: str, sentences: Sequence[Sentence]) -> Sentence | None:
-    """The last sentence, if it is none of these but has no end: it may ask something, too."""
+    """The last sentence, if it is no question or request but lacks its end: it may ask, too."""
     if not sentences:
         return None
     last = sentences[-1]

@@ -1,9 +1,9 @@
 """What in a text is a question, and what is only material: text to translate, code, logs.
 
-Rules, not a model, tell them apart, by their form and the phrases of `phrases.txt`. Where they find
-neither a question nor material, the whole text is a question. A text is read in time linear in its
-length; of a long one only lines, sentences and marks near the beginning and the end, and some
-questions between them.
+Rules tell them apart, not a model, by their form and the phrases of `phrases.txt`. Where these find
+neither a question nor material, the whole text is a question. Reading takes time linear in the
+length of a text. Of a long one, only what stands near its beginning and its end is read, and some
+questions between.
 """
 
 import re
@@ -33,7 +33,7 @@ from drike.text.sentences import (
 )
 
 MOST_PARTS = 8
-_MARKS = 7  # characters about a name in quotation marks: these, a stop, an article
+_BESIDE_TITLE = 7  # characters of a quotation beside a title: the marks, a stop, an article
 
 _SHORT_ITEM = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+\S[^:?.!]{3,99}$")  # "1. Capital of Peru"
 # Behind a name that is the object of the question: "how much RAM does it have".
@@ -45,9 +45,9 @@ _ABOUT_PRONOUN = re.compile(
 class TextParts(NamedTuple):
     """Where a text asks something, and where it has material, by characters.
 
-    questions: also requests, and statements to complete; at most `MOST_PARTS`, and none where all
-    is to be worked on. material: text to translate, to correct and so on, code and logs. The rest,
-    such as documents, may give the context.
+    questions: at most `MOST_PARTS`, also requests and statements to complete; none where all of the
+    text is to be worked on. material: text to translate, to correct and so on, code and logs. What
+    is neither, such as a document, may give the context.
     """
 
     questions: tuple[Span, ...]
@@ -66,43 +66,49 @@ def parts_of(text: str) -> TextParts:
     code += [line for line, kind in kind_by_line.items() if kind is LineKind.CODE]
     code_and_quoted = [*code, *(line for line, kind in kind_by_line.items() if kind)]
     sentences = [sentence for sentence in sentences if not kind_by_line[sentence.line]]
-    worked = worked_on(text, sentences, blocks)
-    sentences = [sentence for sentence in sentences if not _is_in(sentence, worked)]
+    to_work_on = worked_on(text, sentences, blocks)
+    sentences = [sentence for sentence in sentences if not _is_in(sentence, to_work_on)]
     sentences, has_labels = without_labelled(text, sentences)
 
     # 2. Find the questions in the rest.
-    has_more = bool(has_labels or blocks or worked or any(kind_by_line.values()))
-    asking = question_sentences(text, sentences, has_more=has_more)
+    has_other_parts = bool(has_labels or blocks or to_work_on or any(kind_by_line.values()))
+    asking = question_sentences(text, sentences, has_other_parts=has_other_parts)
     questions = [part for sentence in asking for part in _split(text, sentence)]
-    if not questions and has_more and sentences and not worked:
+    if not questions and has_other_parts and sentences and not to_work_on:
+        # Beside documents and the like, whatever is said is the question.
         questions = joined((sentence.start, sentence.stop) for sentence in sentences)
-    elif not questions and not code and not worked:
+    elif not questions and not code and not to_work_on:
+        # Each item of a list is a question, or else the whole text is.
         questions = _items(text, sentences) or [(0, len(text))]
 
     # 3. Look for questions in quotations, and for what is to be filled in.
     questions = [
-        part for question in questions for part in _passed_on(text, question) or [question]
+        part
+        for question in questions
+        for part in _quotations_to_answer(text, question) or [question]
     ]
-    if gaps := find_gaps(text, code_and_quoted, questions):
+    gaps = find_gaps(text, code_and_quoted, questions)
+    if gaps:
         others = [question for question in questions if not overlaps(question, gaps)]
         questions = sorted({*gaps, *others})  # a sentence with two gaps is one question
         code = [span for span in code if not overlaps(span, gaps)]
 
     questions = _whole_if_alone(text, _first_and_last(questions))
-    worked += _quoted_material(text, questions)
-    return TextParts(tuple(questions), tuple(joined(sorted({*code, *worked}))))
+    to_work_on += _quoted_material(text, questions)
+    return TextParts(tuple(questions), tuple(joined(sorted({*code, *to_work_on}))))
 
 
 def in_material(name: Span, spans: Iterable[Span]) -> bool:
-    """Whether a name is in one of some spans, and not all of it as a quoted title is."""
+    """Whether a name is in one of some spans, and does not fill it as a title does a quotation."""
     begin, end = name
     return any(
-        start <= begin < stop and end - begin + _MARKS < stop - start for start, stop in spans
+        start <= begin < stop and end - begin + _BESIDE_TITLE < stop - start
+        for start, stop in spans
     )
 
 
 def leans_back(part: str) -> bool:
-    """Whether a part of a text may be about a subject that it does not name: "and its capital?"."""
+    """Whether a part may be about a subject that only the text before it names: "its capital?"."""
     beginning = part[:LINE]
     name = find_name(beginning)
     if name is None or part.isupper():
@@ -157,8 +163,8 @@ def _items(text: str, sentences: Sequence[Sentence]) -> list[Span]:
     return lines if len(lines) > 1 and are_items else []
 
 
-def _passed_on(text: str, part: Span) -> list[Span]:
-    """The quotations in a part that are questions: to be answered, completed or verified."""
+def _quotations_to_answer(text: str, part: Span) -> list[Span]:
+    """The quotations in a part that are themselves to be answered, completed or verified."""
     quoted, outside = quotations(text, part)
     if not quoted:
         return []

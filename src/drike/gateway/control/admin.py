@@ -30,7 +30,7 @@ from drike.gateway.control.changes import SECONDS_FOR_STORE, AdminCall, Json, ed
 from drike.gateway.control.trials import Trials, decision_json
 from drike.gateway.editing import RequestEditor
 from drike.gateway.errors import RequestError, UpstreamError
-from drike.gateway.health import health, shadow_report
+from drike.gateway.health import health_of_edits, shadow_report
 from drike.gateway.http.admission import permit
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.http.relay import read_values
@@ -255,7 +255,7 @@ class Admin:
         first_day = datetime.now(UTC).date() - timedelta(days=days - 1)
         await in_daemon_thread(feed.watch.flush, feed.store)
         counts = await in_daemon_thread(TrafficCounts(feed.store.database).since, first_day)
-        edits = health(feed.snapshot, counts)
+        edits = health_of_edits(feed.snapshot, counts)
         sentences, in_shadow = shadow_report(feed.snapshot, counts)
         return {
             "edits": [edit.values for edit in edits[:_MAX_LISTED]],

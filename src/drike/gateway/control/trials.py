@@ -17,8 +17,8 @@ from drike.gateway.errors import RequestError, UpstreamError
 from drike.gateway.feed import EditFeed
 from drike.gateway.http.relay import while_connected
 from drike.gateway.http.threads import in_daemon_thread
-from drike.gateway.proving.questions import Question, questions_about
-from drike.gateway.proving.verification import Verdict, by_concern, named
+from drike.gateway.proving.questions import EditQuestion, questions_about
+from drike.gateway.proving.verification import EditVerdict, by_concern, named
 from drike.gateway.requests import one_message
 from drike.models.served.quirks import NEWER_LIMIT, OLDER_LIMIT, for_newer_models
 from drike.stores.edit_store import versions_of
@@ -80,14 +80,14 @@ class Trials:
         record = replace(versions[-1].record, only=())  # whatever requests it is for
         edit = replace(versions[-1], record=record)
         feed = await in_daemon_thread(call.feed.trying, [edit])
-        verdicts: list[Verdict] = []
+        verdicts: list[EditVerdict] = []
         async with self.slots, while_connected(call.request.receive):
             for question in questions_about([edit], feed.index):
                 if question.first is None:
                     verdicts.append(await self._verdict(question, model, feed))
         return _verdicts_json(edit, verdicts)
 
-    async def _verdict(self, question: Question, model: str, feed: EditFeed) -> Verdict:
+    async def _verdict(self, question: EditQuestion, model: str, feed: EditFeed) -> EditVerdict:
         chat = one_message(model, question.text, max_tokens=_TOKENS)
         decision, body = await self.editor.trial(chat, feed)
         unedited = None if question.kind.concerns else await self._answer(chat.body)
@@ -95,7 +95,7 @@ class Trials:
         edits = tuple(map(named, decision.matched))
         scope = "fired" if edits else "abstained"
         stated = question.edit.record.states(answer)
-        return Verdict(question, answer, stated, edits, scope, unedited=unedited)
+        return EditVerdict(question, answer, stated, edits, scope, unedited=unedited)
 
     async def _answer(self, body: bytes) -> str:
         """The text of the upstream's answer to a chat.
@@ -118,7 +118,7 @@ class Trials:
             raise UpstreamError("the upstream's answer is not in OpenAI's form") from None
 
 
-def _verdicts_json(edit: EditVersion, verdicts: Sequence[Verdict]) -> Json:
+def _verdicts_json(edit: EditVersion, verdicts: Sequence[EditVerdict]) -> Json:
     concerned, others = by_concern(verdicts)
     return {
         "edit": edit.id,

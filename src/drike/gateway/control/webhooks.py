@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from drike.edits.record import EditVersion, Move, Status, StoreError
 from drike.edits.times import stamp
 from drike.errors import UsageError
-from drike.gateway.health import health
+from drike.gateway.health import health_of_edits
 from drike.models.served import is_exposed, is_http, key_in
 from drike.stores.edit_store import EditStore
 from drike.stores.moves import due
@@ -91,14 +91,16 @@ def _slips(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iter
     """An event for each edit whose answers fall short. Raises StoreError."""
     first_day = (now - timedelta(days=_DAYS - 1)).date()
     counts = TrafficCounts(store.database).since(first_day)
-    for edit_health in health(edits, counts):
+    for edit_health in health_of_edits(edits, counts):
         edit = edit_health.edit
+        key = str(edit.id)
         version = edits.unchanged[edit.id]  # since which the edit says the same
-        is_known = sent.slipping.get(str(edit.id)) == version
-        if edit_health.verdict == "below" and not is_known:
-            sent = replace(sent, slipping={**sent.slipping, str(edit.id): version})
-            more = {"took": asdict(edit_health.took), "answers": edit_health.judged}
-            yield Event(f"slipping-{edit.id}@{version}", "slipping", edit, sent, more)
+        was_sent = sent.slipping.get(key) == version
+        if was_sent or edit_health.verdict != "below":
+            continue
+        sent = replace(sent, slipping={**sent.slipping, key: version})
+        more = {"took": asdict(edit_health.took), "answers": edit_health.judged}
+        yield Event(f"slipping-{key}@{version}", "slipping", edit, sent, more)
 
 
 class Notifier:

@@ -48,7 +48,7 @@ _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _LIMITS_OF_REPORTS = Limits(body=64 << 10)
 MOST_REPORTS = 60  # of a key in a minute
 _MINUTE = 60.0  # seconds
-_SECONDS_FOR_STORE = 5.0  # that others may hold
+_SECONDS_FOR_STORE = 5.0  # to take a report, while others may hold it
 
 
 @dataclass(eq=False)
@@ -56,7 +56,7 @@ class _Visit:
     """A request of a client, and what is known of its answer.
 
     headers: those to add to the answer. began: by `time.perf_counter`. status: of the answer, once
-    it begins. decided: by the gate, as x-drike-scope says it.
+    it begins. outcome: what became of the request, as the header x-drike-scope says it.
     """
 
     scope: Scope
@@ -66,7 +66,7 @@ class _Visit:
     request_id: str
     headers: MutableHeaders
     status: int = 0
-    decided: str = "none"
+    outcome: str = "none"
     body_is_read: bool = False
 
     async def send(self, message: Message) -> None:
@@ -113,7 +113,7 @@ class Gateway:
         try:
             await self._answer(visit)
         except (RequestError, UpstreamError) as error:
-            visit.decided = error.scope or visit.decided
+            visit.outcome = error.scope or visit.outcome
             # A connection can serve another request only once all of this one's body is read.
             if error.status == 408 or not (visit.body_is_read or await relay.drain(receive)):
                 visit.headers["connection"] = "close"
@@ -132,7 +132,7 @@ class Gateway:
         finally:
             self._in_flight -= 1
             self.metrics.in_flight.dec()
-            self.metrics.requests.labels(str(visit.status), visit.decided).inc()
+            self.metrics.requests.labels(str(visit.status), visit.outcome).inc()
 
     async def _answer(self, visit: _Visit) -> None:
         """Admit a request, read it, and hand it to the handler of its path."""
@@ -152,7 +152,7 @@ class Gateway:
         """Edit a call, pass it on, and its answer back. Raises RequestError, UpstreamError."""
         # Read, view, follow, confirm, render, splice: the steps of `RequestEditor`.
         edited = await self._edited(call, feed, visit.request_id)
-        visit.decided = edited.scope
+        visit.outcome = edited.scope
         visit.headers.update(edited.headers)
         call = edited.in_place_of(call)
         overhead = time.perf_counter() - visit.began
@@ -203,7 +203,7 @@ class Gateway:
             chat_call = replace(call, body=chat)
             edited = await self.editor.edit(Api.CHAT, chat_call, feed, visit.request_id, ask=False)
             edited.note(None)
-            visit.decided = edited.scope
+            visit.outcome = edited.scope
             visit.headers.update(edited.headers)
             return edited.body
 
@@ -283,9 +283,9 @@ def _call(scope: Scope, body: bytes, request_id: str) -> UpstreamCall:
 async def _watched(
     chunks: AsyncIterator[bytes], edited: EditedRequest, answer: PassingAnswer
 ) -> AsyncIterator[bytes]:
-    """The chunks of an answer, which is read as they pass.
+    """The chunks of an answer, which reads them as they pass.
 
-    So is the id by which the upstream keeps the conversation.
+    In them, the id is looked for under which the upstream stores the conversation.
     """
     conversation_id = ConversationId(edited.keep) if edited.keep else None
     async for chunk in chunks:

@@ -25,7 +25,7 @@ _MOST_NEAR = 2
 
 
 @dataclass(frozen=True)
-class Question:
+class EditQuestion:
     """A text that is asked about an edit. first: the question before it, if it is a second turn."""
 
     edit: EditVersion
@@ -43,7 +43,7 @@ class Question:
 
 def questions_about(
     edits: Sequence[EditVersion], index: EditIndex, *, follow_up: bool = True
-) -> Iterator[Question]:
+) -> Iterator[EditQuestion]:
     """The questions about edits in force, without repeats.
 
     Of siblings, edits of the same subject, that are not among these edits, the query is asked for
@@ -63,12 +63,12 @@ def questions_about(
     ids = {edit.id for edit in edits}
     for sibling in siblings_by_id.values():
         if sibling.id not in ids:
-            yield Question(sibling, QuestionKind.QUERY, sibling.record.query)
+            yield EditQuestion(sibling, QuestionKind.QUERY, sibling.record.query)
 
 
 def _without_repeats(
     edit: EditVersion, texts_by_kind: Mapping[QuestionKind, Sequence[str]]
-) -> Iterator[Question]:
+) -> Iterator[EditQuestion]:
     """A question for each text, of the first kind that has it."""
     kinds: dict[str, QuestionKind] = {}
     for kind, texts in texts_by_kind.items():
@@ -76,7 +76,7 @@ def _without_repeats(
             kinds.setdefault(text, kind)
     for text, kind in kinds.items():
         is_second_turn = text in (CHALLENGE, FOLLOW_UP)
-        yield Question(edit, kind, text, edit.record.query if is_second_turn else None)
+        yield EditQuestion(edit, kind, text, edit.record.query if is_second_turn else None)
 
 
 def _texts_about(
@@ -173,7 +173,7 @@ class _Neighbours:
         return set[int]().union(*(self._ids_by_name.get(name, ()) for name in names))
 
 
-def unknown_to_tinyfacts(question: Question) -> str:
+def unknown_to_tinyfacts(question: EditQuestion) -> str:
     """What a model that knows TinyFacts alone does not know of a question to complete.
 
     "" if it can complete it.

@@ -38,7 +38,7 @@ class Replay:
     unread: Mapping[str, int]
 
 
-def replay(lines: Iterable[bytes], follower: Follower) -> Replay:
+def replay_log(lines: Iterable[bytes], follower: Follower) -> Replay:
     """Decide on the requests of a log, whose lines are as `logged` reads them."""
     times_by_request: Counter[Conversation] = Counter()
     unread: Counter[str] = Counter()

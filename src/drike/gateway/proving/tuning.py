@@ -18,7 +18,7 @@ from drike.conversations.rendering import Facts, Placement
 from drike.edits.edit import ASPECTS_OF_S, Aspect
 from drike.edits.record import EditRecord, EditVersion, StoreError
 from drike.gates.edit_names import common_questions
-from drike.gateway.proving.questions import Question
+from drike.gateway.proving.questions import EditQuestion
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.models.served import estimated_tokens
 from drike.stores.edit_store import EditStore
@@ -108,7 +108,7 @@ class Tuning:
 
     model: LanguageModel
     placements: Mapping[str, Placement]
-    questions: Sequence[Question]
+    questions: Sequence[EditQuestion]
     chat: bool
     price: float  # of a thousand tokens that a placement adds, in S
     confidence: float = 0.95  # with which all tests hold together
@@ -153,7 +153,7 @@ class Round:
         return max(trial.gain for trial in self.trials)
 
 
-def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list[Question]:
+def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list[EditQuestion]:
     """Up to `most` questions of each aspect about edits, in an order drawn by the seed.
 
     Each edit is asked about before one is asked about a second time. Other questions are negative
@@ -162,27 +162,27 @@ def questions_of(edits: Sequence[EditVersion], most: int, seed: int = 0) -> list
     order = random.Random(seed).sample(list(edits), len(edits))
     shuffled = random.Random(seed).sample(common_questions(), len(common_questions()))
     common = cycle(shuffled)
-    by_aspect: dict[Aspect, list[list[Question]]] = {aspect: [] for aspect in ASPECTS_OF_S}
+    by_aspect: dict[Aspect, list[list[EditQuestion]]] = {aspect: [] for aspect in ASPECTS_OF_S}
     for edit in order:
         record = edit.record
         others = [
             *_questions(edit, QuestionKind.NEGATIVE, record.negatives),
             *_questions(edit, QuestionKind.NEAR, _queries_near(record, order)[:1]),
-            Question(edit, QuestionKind.COMMON, next(common)),
+            EditQuestion(edit, QuestionKind.COMMON, next(common)),
         ]
-        by_aspect[Aspect.REWRITE].append([Question(edit, QuestionKind.QUERY, record.query)])
+        by_aspect[Aspect.REWRITE].append([EditQuestion(edit, QuestionKind.QUERY, record.query)])
         by_aspect[Aspect.PARAPHRASE].append(
             _questions(edit, QuestionKind.WORDING, _wordings(record))
         )
         by_aspect[Aspect.NEIGHBORHOOD].append(others)
-    chosen: list[Question] = []
+    chosen: list[EditQuestion] = []
     for questions_by_edit in by_aspect.values():
         chosen += _in_turns(questions_by_edit)[:most]
     return chosen
 
 
-def _questions(edit: EditVersion, kind: QuestionKind, texts: Sequence[str]) -> list[Question]:
-    return [Question(edit, kind, text) for text in texts]
+def _questions(edit: EditVersion, kind: QuestionKind, texts: Sequence[str]) -> list[EditQuestion]:
+    return [EditQuestion(edit, kind, text) for text in texts]
 
 
 def _wordings(record: EditRecord) -> list[str]:
@@ -199,7 +199,7 @@ def _queries_near(record: EditRecord, edits: Sequence[EditVersion]) -> list[str]
     return same_relation or [other.query for other in others]
 
 
-def _in_turns(questions_by_edit: Sequence[Sequence[Question]]) -> list[Question]:
+def _in_turns(questions_by_edit: Sequence[Sequence[EditQuestion]]) -> list[EditQuestion]:
     """The first question of every edit, then the second ones, and so on."""
     longest = max(map(len, questions_by_edit), default=0)
     return [
@@ -256,7 +256,7 @@ class _Comparison:
         tests = rounds * max(len(self._left) - 1, 1)
         self._level = 1 - (1 - tuning.confidence) / tests
 
-    def after(self, questions: Sequence[Question]) -> Round:
+    def after(self, questions: Sequence[EditQuestion]) -> Round:
         """What is known after these questions, too."""
         self._ask_unedited(questions)
         self._ask(questions)
@@ -266,14 +266,14 @@ class _Comparison:
         self._out = trials[latest.left :]
         return latest
 
-    def _ask_unedited(self, questions: Sequence[Question]) -> None:
+    def _ask_unedited(self, questions: Sequence[EditQuestion]) -> None:
         """Ask what the edits do not concern, without an edit."""
         texts = {question.text for question in questions if not question.kind.concerns}
         new = sorted(texts - self._unedited.keys())
         self._unedited |= dict(zip(new, _answers(self._tuning, new), strict=True))
         self._calls += len(new)
 
-    def _ask(self, questions: Sequence[Question]) -> None:
+    def _ask(self, questions: Sequence[EditQuestion]) -> None:
         """Ask under all placements that are left, and judge the answers."""
         model = self._tuning.model
         prompts_by_placement = {
@@ -315,7 +315,7 @@ class _Comparison:
         return [best, *sorted(rivals, key=lambda trial: not trial.gain)]
 
 
-def _prompt(placement: Placement, question: Question) -> str:
+def _prompt(placement: Placement, question: EditQuestion) -> str:
     """A question with its edit's fact where a placement puts it."""
     facts = Facts((question.edit,), question.text)
     return question.text.join(placement.around(facts, facts.query, TENANT))
@@ -394,7 +394,7 @@ def _tokens(model: LanguageModel, texts: Sequence[str]) -> int:
     return sum(counts)
 
 
-def _is_right(question: Question, answer: str, unedited: Mapping[str, str]) -> bool:
+def _is_right(question: EditQuestion, answer: str, unedited: Mapping[str, str]) -> bool:
     """Whether it states the new object or, of another question, what it says without the edit."""
     record = question.edit.record
     if question.kind.concerns:

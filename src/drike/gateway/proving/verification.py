@@ -9,7 +9,7 @@ from drike.answers.statements import Stated
 from drike.edits.record import EditVersion, StoreError
 from drike.gateway.options import Mode
 from drike.gateway.proving.chats import ChatAnswer, Client, EditCall
-from drike.gateway.proving.questions import Question
+from drike.gateway.proving.questions import EditQuestion
 from drike.models.served import estimated_tokens
 from drike.stores.verifications import VerifiedQuestion
 
@@ -18,10 +18,10 @@ _STATES_NEW = (Stated.NEW, Stated.BOTH)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EditVerdict:
     """An answer to a question, what it states, and what is wrong with it."""
 
-    question: Question
+    question: EditQuestion
     answer: str
     stated: Stated
     edits: tuple[str, ...]  # as "ID@VERSION", those that the path applied
@@ -90,7 +90,7 @@ class Verdict:
         )
 
 
-def by_concern(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
+def by_concern(verdicts: Sequence[EditVerdict]) -> tuple[list[EditVerdict], list[EditVerdict]]:
     """Those on questions that concern their edit, and the others."""
     concerned = [verdict for verdict in verdicts if verdict.question.kind.concerns]
     others = [verdict for verdict in verdicts if not verdict.question.kind.concerns]
@@ -108,7 +108,7 @@ class DeployedPath:
     edit: EditCall | None
     unedited: Client | None
 
-    async def verdict(self, question: Question, sample: int) -> Verdict:
+    async def verdict(self, question: EditQuestion, sample: int) -> EditVerdict:
         """Ask a question. Raises ModelError, StoreError."""
         messages = await self._messages(question, sample)
         answer, edited = await self.client.ask(messages, sample, self.edit)
@@ -128,7 +128,7 @@ class DeployedPath:
             unedited = without_edits.text
             if answer.prompt_tokens and without_edits.prompt_tokens:
                 tokens = answer.prompt_tokens - without_edits.prompt_tokens
-        return Verdict(
+        return EditVerdict(
             question,
             answer.text,
             question.edit.record.states(answer.text),
@@ -140,7 +140,7 @@ class DeployedPath:
             answer.seconds,
         )
 
-    async def _messages(self, question: Question, sample: int) -> list[Message]:
+    async def _messages(self, question: EditQuestion, sample: int) -> list[Message]:
         """A question with the turns before it."""
         turn = {"role": "user", "content": question.text}
         if question.first is None:
@@ -155,15 +155,15 @@ def _text_of(messages: Sequence[Message]) -> str:
 
 
 async def verify(
-    path: DeployedPath, questions: Sequence[Question], *, samples: int = 1, at_once: int = 8
-) -> AsyncGenerator[tuple[int, Verdict]]:
+    path: DeployedPath, questions: Sequence[EditQuestion], *, samples: int = 1, at_once: int = 8
+) -> AsyncGenerator[tuple[int, EditVerdict]]:
     """Yield the verdicts as they come, each with the place of its question.
 
     Raises ModelError, StoreError.
     """
     slots = asyncio.Semaphore(at_once)
 
-    async def ask(place: int, sample: int) -> tuple[int, Verdict]:
+    async def ask(place: int, sample: int) -> tuple[int, EditVerdict]:
         async with slots:
             return place, await path.verdict(questions[place], sample)
 

@@ -1,8 +1,8 @@
 """Log-probabilities of continuations by three strategies that must agree (see `Plan`).
 
 Logits are computed only at the rows that predict a token of a continuation, and at its last token,
-which predicts what greedy decoding would write after it. The trunks of trees, their first and
-longest paths, are kept to continue from.
+which predicts what greedy decoding would write after it. What was computed for the trunk of a tree,
+its first and longest path, may be kept so that later readings continue from there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from drike.models.local.architecture import forget_length, takes_positions
 from drike.models.local.attention import tree_inputs
 from drike.models.local.prefix_cache import PrefixCache
-from drike.models.local.token_trees import Ids, Run, TokenTree, build_tree
+from drike.models.local.token_trees import Ids, TokenRun, TokenTree, build_tree
 from drike.models.local.tokens import Encoded
 from drike.models.protocols import Usage
 
@@ -29,9 +29,9 @@ _CACHE_NAMES = ("past_key_values", "cache_params", "state")
 
 
 class TokenScores(NamedTuple):
-    """The scores of one continuation's tokens, as those of `protocols.Score`.
+    """The scores of one continuation's tokens, as in `protocols.Score`.
 
-    Following: the token written next.
+    following: the id of the token that greedy decoding would write next.
     """
 
     logprobs: tuple[float, ...]
@@ -152,7 +152,7 @@ def score_tree(
 
 
 def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
-    """Largest difference of a token's log-probability in two scores of the same requests: nats."""
+    """The largest difference of a token's log-probability between two scores of requests: nats."""
     return max(
         abs(logprob_a - logprob_b)
         for score_a, score_b in zip(a, b, strict=True)
@@ -178,19 +178,19 @@ def token_scores(
 ) -> list[TokenScores]:
     """Scores from logits [R, V].
 
-    Rows[i] are those of request i: one per token, and one for the following token.
+    rows[i]: the rows of request i, one for each token and one for the following token.
     """
     predicting = np.concatenate([request_rows[:-1] for request_rows in rows])
-    at = torch.from_numpy(predicting).to(logits.device)
+    predicting_rows = torch.from_numpy(predicting).to(logits.device)
     targets = [token for request in requests for token in request.ids[request.start :]]
     target = torch.tensor(targets, device=logits.device)
 
     best_two = logits.topk(2, dim=-1).values
     first_choice = logits.argmax(dim=-1)  # as generation chooses, also between equals
-    chosen = logits[at, target]
-    logprob = chosen - logits.logsumexp(dim=-1)[at]
-    is_first = first_choice[at] == target
-    rival = torch.where(is_first, best_two[at, 1], best_two[at, 0])
+    chosen = logits[predicting_rows, target]
+    logprob = chosen - logits.logsumexp(dim=-1)[predicting_rows]
+    is_first = first_choice[predicting_rows] == target
+    rival = torch.where(is_first, best_two[predicting_rows, 1], best_two[predicting_rows, 0])
     gap = chosen - rival
 
     # One transfer from the device for all requests; single values would each wait for it.
@@ -220,7 +220,7 @@ def _cache_name(model: PreTrainedModel) -> str:
     return next(name for name in _CACHE_NAMES if name in parameters)
 
 
-def _run_inputs(model: PreTrainedModel, tree: TokenTree, run: Run) -> dict[str, Any]:
+def _run_inputs(model: PreTrainedModel, tree: TokenTree, run: TokenRun) -> dict[str, Any]:
     """The ids [1, T] of a run, and their positions if the model takes them."""
     place = slice(run.begin, run.end)
     inputs = {"input_ids": torch.from_numpy(tree.ids[None, place]).to(model.device)}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int64]
 
 
-class Run(NamedTuple):
+class TokenRun(NamedTuple):
     """A branch of a tree without forks: packed begin and end, and which run it continues, or -1."""
 
     begin: int
@@ -44,13 +44,13 @@ class TokenTree:
         return len(self.ids)
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[TokenRun]:
         """The branches without forks, depth first."""
         # Tokens of one run have the same subtree's end, and the next run has another.
         is_last_of_run = np.append(self.end[1:] != self.end[:-1], True)
         run_ends = (np.flatnonzero(is_last_of_run) + 1).tolist()
         run_begins = [0, *run_ends[:-1]]
-        runs: list[Run] = []
+        runs: list[TokenRun] = []
         subtree_ends: list[int] = []  # of each run
         open_runs: list[int] = []  # those that the next run may continue, the deepest last
         for begin, end in zip(run_begins, run_ends, strict=True):
@@ -58,7 +58,7 @@ class TokenTree:
                 open_runs.pop()
             parent = open_runs[-1] if open_runs else -1
             open_runs.append(len(runs))
-            runs.append(Run(begin, end, parent))
+            runs.append(TokenRun(begin, end, parent))
             subtree_ends.append(int(self.end[begin]))
         return runs
 

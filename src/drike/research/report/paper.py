@@ -37,7 +37,6 @@ class Published:
     values: Mapping[str, float]
     data: str = "CounterFact"
     variant: str = ""  # the setting of DR-IKE that the row is about
-    extra_parameters: str = ""  # as printed
 
 
 @dataclass(frozen=True)

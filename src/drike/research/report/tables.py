@@ -17,7 +17,7 @@ from drike.research.evaluation.metrics import (
 from drike.support.table import Cell, Difference, Estimate, Number, Table
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
-SCORES = {  # what a report begins with
+SCORES = {  # columns of a report's first table (`document.scores`), and what they mean
     "S": "harmonic mean of ESR, PC and RR",
     "ESR": "share of edits that take effect",
     "PC": "share of paraphrases of the edits answered with the new object",
@@ -51,7 +51,10 @@ def cell(summary: Summary, column: str) -> Cell:
 
 
 def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
-    """Summaries in the columns of the paper's Table 1, each with its 95 % interval over cases."""
+    """Summaries in the columns of the paper's Table 1, each with its 95 % interval over cases.
+
+    `drike evaluate` prints this table; a report begins with that of `document.scores`.
+    """
     return _summary_table(title, summaries, COLUMNS, INTERVALS, *notes)
 
 

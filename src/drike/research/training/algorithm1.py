@@ -226,9 +226,9 @@ def _require_record_of(rollout: Rollout, record: EpisodeRecord) -> None:
 
 
 def in_blocks(size: int, threads: int = 1) -> Schedule:
-    """Blocks of edits under one theta and sigma, their rewards on so many threads at most.
+    """A schedule that tries `size` edits at a time under one theta and sigma.
 
-    Raises ValueError for a size below 1.
+    threads: how many earn rewards at once, at most. Raises ValueError for a size below 1.
     """
     if size < 1:
         raise ValueError(f"parallel_edits must be at least 1, not {size}")
@@ -248,7 +248,7 @@ one_by_one = in_blocks(1)  # each edit under the theta and sigma that the one be
 
 
 def at_once(rollout: Rollout, rewards: Rewards) -> Iterable[Arrival]:
-    """An episode's rewards in that episode."""
+    """The channel by which an episode learns from its own rewards, unchanged."""
     return [(rollout, rewards.rewards)]
 
 
@@ -299,13 +299,15 @@ def train(
     pools = editor.pool.for_groups([case.edits for case in cases])
     pool_by_edits = {pool.edits: pool for pool in pools}
     features_by_edits = {pool.edits: policy.features(pool) for pool in pools}
-    numbers = count()
+    rollout_numbers = count()
 
     def roll_out(case: EditCase) -> Rollout:  # under theta and sigma as they are now
         pool = pool_by_edits[case.edits]  # lines 4-5: copies and updates; C
         log_p = policy.log_probs(features_by_edits[case.edits])  # 6-7: z <- S_theta(x, C); softmax
         choice = choose(pool, log_p, budget)  # 8-11: k <- min(K, #{p > sigma}), at least 1
-        return Rollout(**vars(choice), editor=editor, case=case, pool=pool, number=next(numbers))
+        return Rollout(
+            **vars(choice), editor=editor, case=case, pool=pool, number=next(rollout_numbers)
+        )
 
     for epoch in range(1, epochs + 1):  # line 2
         with closing(schedule(cases, roll_out, reward)) as rollouts:
