@@ -71,7 +71,14 @@ def test_a_command_says_of_itself_what_the_list_of_commands_says() -> None:
 
 
 def test_every_argument_that_an_error_names_is_an_option_of_a_command() -> None:
-    names = {option.name for command in EVERY.values() for option in command.params}
+    flags = {
+        flag
+        for command in EVERY.values()
+        for option in command.params
+        for flag in option.opts
+        if flag.startswith("--")
+    }
+    names = {flag.removeprefix("--").replace("-", "_") for flag in flags}
     assert names >= ARGUMENTS
     quoted = {
         name
