@@ -48,6 +48,11 @@ class Stated(StrEnum):
     NEITHER = "neither"
     REFUSED = "refused"
 
+    @property
+    def includes_new(self) -> bool:
+        """Whether the new object is stated, with the old one or without it."""
+        return self in (Stated.NEW, Stated.BOTH)
+
 
 def stated(
     answer: str,
