@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -120,7 +121,8 @@ class EditFeed:
         self.aside = WorkThread("drike-aside")
         self._prepare = prepare
         self._clock = clock
-        self._enforced: set[int] = set()  # ids of edits that are or were
+        self._enforced: set[int] = set()  # ids of edits that are enforced, or were
+        self._refreshing = threading.Lock()
         self.live = LiveEdits(
             store,
             gate,
@@ -155,14 +157,15 @@ class EditFeed:
 
         If that fails, `problem` says why, and the edits stay as they were.
         """
-        try:
-            switch = next(reversed(switches(self.store)), Switch())
-            self.live.refresh()
-        except StoreError as problem:
-            self.problem = str(problem)
-            return
-        self.problem = None
-        self.switch = switch
+        with self._refreshing:  # or what was read earlier may take the place of what was read later
+            try:
+                switch = next(reversed(switches(self.store)), Switch())
+                self.live.refresh()
+            except StoreError as problem:
+                self.problem = str(problem)
+                return
+            self.problem = None
+            self.switch = switch
         if self.live.gate_is_stale:
             self.follow_gate()
 
