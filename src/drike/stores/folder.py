@@ -111,7 +111,7 @@ def sync_folder(
 
 
 def _edit_changed_by(checksum: str | None, changes: Iterable[EditVersion]) -> int:
-    """The id of the edit of the change with a checksum; 0 if there is none."""
+    """The id of the edit that was changed by the change with a checksum; 0 for an unknown one."""
     return next((change.id for change in changes if change.checksum == checksum), 0)
 
 

@@ -51,7 +51,7 @@ Send = Callable[[bytes, Mapping[str, str]], None]
 
 @dataclass(frozen=True)
 class Sent:
-    """What was sent."""
+    """What was sent of a store, as its settings keep it."""
 
     change: int = 0  # the number of the last change
     due: Mapping[str, str] = field(default_factory=dict)  # by edit, the review that was due
@@ -60,7 +60,10 @@ class Sent:
 
 @dataclass(frozen=True)
 class Event:
-    """Something to tell. id: the same however often it is sent. sent: what was sent once it is."""
+    """Something to tell.
+
+    id: the same however often it is sent. sent: what counts as sent once this event is.
+    """
 
     id: str
     name: str
@@ -185,7 +188,7 @@ class Notifier:
 
     def _tell(self, tenant: str, store: EditStore, event: Event) -> Sent:
         """Send an event, and note that it is sent."""
-        # A slow receiver must not end the time for which this gateway sends.
+        # A slow receiver may have used up the lease, so that another gateway sends by now.
         if not self._may_send(store):
             raise StoreError(f"another gateway sends the events of {tenant} now")
         body = event.body(tenant)

@@ -1,11 +1,11 @@
 """Stop real runs at random moments, by SIGKILL or a full disk, resume them until they finish, and compare the results.
 
-    python -m tests.hostile.killing train --times 200 --seed 1
-    python -m tests.hostile.killing evaluate --times 200
-    python -m tests.hostile.killing train --served --times 20
-    python -m tests.hostile.killing train --how full --times 200
-    python -m tests.hostile.killing balanced --times 200    # training of both policies, with rewards of all probes
-    python -m tests.hostile.killing --lines    # one series for each line of arguments on standard input
+    python -m tests.runs.killed_runs train --times 200 --seed 1
+    python -m tests.runs.killed_runs evaluate --times 200
+    python -m tests.runs.killed_runs train --served --times 20
+    python -m tests.runs.killed_runs train --how full --times 200
+    python -m tests.runs.killed_runs balanced --times 200    # training of both policies, with rewards of all probes
+    python -m tests.runs.killed_runs --lines    # one series for each line of arguments on standard input
 
 Modules are imported once. Every run is a fork of this process in its own process group, so a kill costs the time of a
 run but not of the imports. Moments are drawn from a seed: a third at any time during an uninterrupted run, a third just

@@ -26,9 +26,9 @@ from drike.live.corrections import Corrections
 from drike.stores.opening import open_store
 from tests.fakes.conversations import BLOCK, RECORDS
 from tests.fakes.gateways import running
+from tests.fakes.made_up_requests import APIS, made_up, requests
 from tests.fakes.tally import Tally
 from tests.fakes.upstreams import upstream
-from tests.hostile.requesting import APIS, made_up, requests
 
 FEW, MANY, OVER_SOCKETS = 200, 200_000, 2_000
 SCOPES = {"fired", "abstained", "unread"}

@@ -1,10 +1,10 @@
 """Kill processes that write to a store of edits, or fill their disk, and check what the store holds afterwards.
 
-    python -m tests.hostile.storing kill --times 1000
-    python -m tests.hostile.storing full --times 200
-    python -m tests.hostile.storing share --times 20
-    python -m tests.hostile.storing move --times 20
-    python -m tests.hostile.storing kill --times 1000 --postgres
+    python -m tests.stores.killed_writers kill --times 1000
+    python -m tests.stores.killed_writers full --times 200
+    python -m tests.stores.killed_writers share --times 20
+    python -m tests.stores.killed_writers move --times 20
+    python -m tests.stores.killed_writers kill --times 1000 --postgres
 
 Every writer is a fork of this process. It adds edits, supersedes and retires them, also several in one transaction,
 proposes and approves changes, and reports each change once the store has acknowledged it. *kill*: a third is killed at

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.hostile.test_fuzz import mutate, replaced
+from tests.fakes.damaged_json import mutate, replaced
 
 ENDPOINTS = (
     "/chat/completions",
