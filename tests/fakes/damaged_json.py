@@ -1,4 +1,4 @@
-"""JSON with something wrong in it: a value of another type, a place that is missing or moved, a deep nest."""
+"""JSON with something wrong in it: another type, a place that is missing, a deep nest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Made-up requests in four dialects: right ones that were damaged, mixed, or given to another endpoint."""
+"""Made-up requests in four dialects: damaged, mixed, or sent to another endpoint."""
 
 from __future__ import annotations
 

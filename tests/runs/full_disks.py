@@ -2,8 +2,8 @@
 
     python -m tests.runs.full_disks
 
-Reports, `drike demo`, downloads, the builder of the embedded model and the feature store each run as forks of this
-process (see `killed_runs`) under a series of limits on file size (RLIMIT_FSIZE).
+Reports, `drike demo`, downloads, the builder of the embedded model and the feature store each run
+as forks of this process (see `killed_runs`) under a series of limits on file size (RLIMIT_FSIZE).
 """
 
 from __future__ import annotations
