@@ -72,6 +72,8 @@ def test_additional_test_edits_state_no_fact_that_was_trained_on(
     asked = (
         "--data",
         str(data),
+        "--model",
+        "reader",
         "--pool",
         "tinyfacts",
         "--encoder",

@@ -134,7 +134,8 @@ def serving(
 ) -> Respond:
     """Serve `model` as chat/completions and completions; with `scores`, completions echo log-probabilities.
 
-    Tokens are words with the preceding space. The score of a text is that of its last word after the others.
+    Tokens are words with the preceding space. The score of a text is that of its last word after
+    the others.
     """
     one_at_a_time = lock or threading.Lock()
 

@@ -114,7 +114,7 @@ class CachedModel:
 
 
 def _read_all(kind: type[Answer], row_by_key: Mapping[str, bytes]) -> dict[str, Answer]:
-    """The answers in rows, except damaged ones and those of another version of drike."""
+    """The answers in rows, without damaged ones and ones that another version of drike wrote."""
     answer_by_key = {}
     for key, row in row_by_key.items():
         with suppress(ValueError):
