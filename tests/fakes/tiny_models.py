@@ -82,6 +82,23 @@ def bart() -> Any:
     )
 
 
+def doge() -> Any:
+    """Of long texts, attention keeps the tokens that matter most: here 64."""
+    return hf.DogeForCausalLM(hf.DogeConfig(**SMALL, keep_window_size=64))
+
+
+def deepseek_v32() -> Any:
+    """An indexer chooses the tokens to attend to: here 64."""
+    ranks = {"q_lora_rank": 16, "kv_lora_rank": 16}
+    heads = {"qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8}
+    indexer = {"index_topk": 64, "index_n_heads": 2, "index_head_dim": 16}
+    groups = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}
+    sizes = SMALL | EXPERTS | ranks | heads | indexer | groups
+    return hf.DeepseekV32ForCausalLM(
+        hf.DeepseekV32Config(**sizes | {"num_key_value_heads": 4, "n_shared_experts": 1})
+    )
+
+
 def dynamic_rope() -> Any:
     rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
     return llama(max_position_embeddings=96, rope_parameters=rope)

@@ -96,7 +96,10 @@ def test_parts_of_a_split_tree_reuse_their_prefix(tokenizer: Any) -> None:
     spent = []
     for keep in (None, 0):
         model = wrap(llama, tokenizer, budget=320, keep=keep)
-        model.score(episode(9, 8))  # no checks from here on
+        model.score(episode(9, 8))
+        deepest = episode(0, 5)[-1].prompt + " Paris or" + " Oslo" * 40
+        # No checks from here on.
+        model.score([Request(deepest, f" {place}") for place in PLACES[:4]])
         before = model.usage
         requests = [
             Request(episode(0, 5)[-1].prompt + f" {place} or", " Rome") for place in PLACES * 3
