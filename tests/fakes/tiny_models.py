@@ -99,6 +99,35 @@ def deepseek_v32() -> Any:
     )
 
 
+_GEMMA_LAYERS: dict[str, Any] = {
+    "layer_types": ["sliding_attention", "full_attention"],
+    "sliding_window": WINDOW,
+    "head_dim": 8,
+    "hidden_size_per_layer_input": 8,
+    "vocab_size_per_layer_input": 340,
+}
+
+
+def gemma4() -> Any:
+    """The size of a head differs from layer to layer."""
+    config = hf.Gemma4TextConfig(**SMALL, **_GEMMA_LAYERS, global_head_dim=16)
+    return hf.Gemma4ForCausalLM(config)
+
+
+def gemma3n() -> Any:
+    """The inner size is a list, one for each layer."""
+    more = {"num_kv_shared_layers": 0, "activation_sparsity_pattern": [0.0, 0.0], "laurel_rank": 8}
+    sizes = SMALL | _GEMMA_LAYERS | more | {"intermediate_size": [48, 48]}
+    return hf.Gemma3nForCausalLM(hf.Gemma3nTextConfig(**sizes))
+
+
+def gpt1() -> Any:
+    """There is no cache to continue from."""
+    return hf.OpenAIGPTLMHeadModel(
+        hf.OpenAIGPTConfig(vocab_size=340, n_embd=32, n_layer=2, n_head=4, n_positions=640)
+    )
+
+
 def dynamic_rope() -> Any:
     rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
     return llama(max_position_embeddings=96, rope_parameters=rope)

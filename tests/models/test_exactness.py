@@ -26,6 +26,9 @@ from tests.fakes.tiny_models import (
     dynamic_rope,
     episode,
     gemma3,
+    gemma3n,
+    gemma4,
+    gpt1,
     gpt2,
     llama,
     off,
@@ -200,6 +203,14 @@ def test_a_model_that_is_exact_for_short_texts_only_is_read_plainly_from_the_fir
         scores = model.score(deep)
     assert off(scores, alone(model, deep)) < 1e-4
     assert model._scorer.plan.strategy == "naive"
+
+
+@pytest.mark.parametrize("make", [gemma4, gemma3n, gpt1])
+def test_models_whose_sizes_differ_between_layers_or_that_keep_no_state_are_read(make: Any) -> None:
+    model = wrap(make)
+    assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
+    prompts = [request.prompt for request in episode(1)]
+    assert model.generate(prompts, 3) == [model.generate([prompt], 3)[0] for prompt in prompts]
 
 
 def test_prompts_of_ordinary_lengths_are_rarely_checked() -> None:
