@@ -25,7 +25,7 @@ reliability: $(READY)
 	$(BIN)/python -m pytest -s -m reliability --attacks=benchmarks/notes/reliability.md
 
 soak: $(READY)
-	$(BIN)/python -m tests.hostile.hammering soak --minutes 30
+	$(BIN)/python -m tests.gateway.long_series soak --minutes 30
 
 browser: $(READY)
 	$(BIN)/python -m pytest -m browser

@@ -20,8 +20,8 @@ from drike.stores.opening import open_store
 from tests.fakes.conversations import RECORDS
 from tests.fakes.dialect_upstream import Speaker, speaker
 from tests.fakes.gateways import running
+from tests.fakes.made_up_requests import MAKERS
 from tests.fakes.upstreams import upstream
-from tests.hostile.requesting import MAKERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-without-a-gateway.md"
 LIBRARY, *FRAMEWORKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)

@@ -34,30 +34,83 @@ def test_normalising_leaves_something_and_every_text_matches_itself(text: str) -
 @pytest.mark.parametrize(
     ("text", "target", "right"),
     [
-        (" the Netherlands, a country", "Netherlands", True),
         (" New York City", "New York", True),
         (" Newark", "New", False),
-        (" U.S. Senate", "US Senate", True),
         (" French-speaking", "French", True),
         (" Old Paris", "Paris", False),
-        (" The The", "The The", True),
         ("", "Paris", False),
         (" Ålesund", "ålesund", True),
         (" +", "+", True),
         (" C#", "C", False),
         (" C++ is", "C++", True),
-        (" 3.5 million", "35", False),
-        (" 3,500", "3500", True),
         (" Rome's fountains", "Rome", True),
+        ("Oslo,Norway", "Oslo", True),
+        ("P!nk sings", "P", False),
+        ("Hoi Polloi", "Hoi An", False),
+        ("Hoi An is a city", "Hoi An", True),
+        ("Oslo:Norway", "Oslo", True),
+    ],
+)
+def test_a_target_ends_where_its_last_word_ends(text: str, target: str, right: bool) -> None:
+    assert matches(text, target) is right
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "right"),
+    [
+        (" the Netherlands, a country", "Netherlands", True),
+        (" The The", "The The", True),
         (" Serie B", "Serie A", False),
         (" Serie A, the first league", "Serie A", True),
         (" serie a", "Serie A", True),
         (" A. Peru", "A", True),
         (" B. Peru", "A", False),
         (" A man of means", "man", True),
+        ("An owl", "owl", True),
+        ("Author of an Owl", "author of Owl", True),
+    ],
+)
+def test_articles_do_not_count_where_they_are_articles(text: str, target: str, right: bool) -> None:
+    assert matches(text, target) is right
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "right"),
+    [
+        (" U.S. Senate", "US Senate", True),
+        ("J.K. Rowling wrote it", "J. K. Rowling", True),
+        ("J. K. Rowling", "J.K. Rowling", True),
+        ("J. R. R. Tolkien", "J.R.R. Tolkien", True),
+        ("А. С. Пушкин", "А.С. Пушкин", True),
+        ("U.S. U.S.", "U.S.", True),
+    ],
+)
+def test_initials_are_the_same_with_and_without_points_and_spaces(
+    text: str, target: str, right: bool
+) -> None:
+    assert matches(text, target) is right
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "right"),
+    [
+        (" 3.5 million", "35", False),
+        (" 3,500", "3500", True),
         (" 5 degrees", "-5 degrees", False),
         (" \N{MINUS SIGN}5 degrees", "-5", True),
         (" 1914\N{EN DASH}1918", "1914-1918", True),
+        ("15 Millionen", "1,5", False),
+        ("1,500,000", "1500000", True),
+        ("10:30 am", "10", False),
+    ],
+)
+def test_a_number_is_matched_whole(text: str, target: str, right: bool) -> None:
+    assert matches(text, target) is right
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "right"),
+    [
         ("東京です。", "東京", True),
         ("東京都です。", "東京", False),
         ("日本語です", "日本", False),
@@ -72,28 +125,24 @@ def test_normalising_leaves_something_and_every_text_matches_itself(text: str) -
         ("赤ちゃん", "赤", False),
         ("北京。它是首都", "北京", True),
         ("北京（中国）", "北京", True),
-        ("Oslo,Norway", "Oslo", True),
-        ("15 Millionen", "1,5", False),
-        ("1,500,000", "1500000", True),
-        ("P!nk sings", "P", False),
+    ],
+)
+def test_in_chinese_japanese_and_korean_a_name_ends_before_a_particle(
+    text: str, target: str, right: bool
+) -> None:
+    assert matches(text, target) is right
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "right"),
+    [
         ("काला", "कला", False),
         ("नेपाली", "नेपाल", False),
         ("नेपाल है", "नेपाल", True),
         ("ดุ", "ดี", False),
-        ("J.K. Rowling wrote it", "J. K. Rowling", True),
-        ("J. K. Rowling", "J.K. Rowling", True),
-        ("J. R. R. Tolkien", "J.R.R. Tolkien", True),
-        ("А. С. Пушкин", "А.С. Пушкин", True),
-        ("U.S. U.S.", "U.S.", True),
-        ("Hoi Polloi", "Hoi An", False),
-        ("Hoi An is a city", "Hoi An", True),
-        ("An owl", "owl", True),
-        ("Author of an Owl", "author of Owl", True),
-        ("Oslo:Norway", "Oslo", True),
-        ("10:30 am", "10", False),
     ],
 )
-def test_matching_examples(text: str, target: str, right: bool) -> None:
+def test_vowel_signs_are_part_of_a_word(text: str, target: str, right: bool) -> None:
     assert matches(text, target) is right
 
 

@@ -14,7 +14,8 @@ from drike.edits.record import EditRecord
 
 NEW, OLD, BOTH, NEITHER, REFUSED = Stated
 SWAPPED = {NEW: OLD, OLD: NEW}
-ANSWERS = [  # of an edit from Lima to Oslo
+# Answers to what the capital is, under an edit from Lima to Oslo.
+NAMED = [  # what is named as the answer, and what only looks like a name
     ("The capital is Oslo.", NEW),
     ("LIMA, I think", OLD),
     ("Lima's", OLD),
@@ -23,10 +24,27 @@ ANSWERS = [  # of an edit from Lima to Oslo
     ("A large city", NEITHER),
     ("Slimane Oslofjord", NEITHER),
     ("", NEITHER),
+    ("The king did not like it and moved to Oslo.", NEW),
+    ("Never heard of it. Oslo?", NEW),
+    ("Oslo\nQ: What is the capital of Chile?\nA: Lima", NEW),
+]
+DENIED = [  # an object that the answer denies
     ("not Lima but Oslo", NEW),
     ("Oslo, not Lima", NEW),
     ("It isn't Lima.", NEITHER),
     ("It isn’t Lima, it’s Oslo.", NEW),
+    ("Contrary to popular belief, Oslo is the capital, rather than Lima.", NEW),
+    ("Neither Lima nor Oslo.", NEITHER),
+    ("It is not only Lima but also Oslo.", BOTH),
+    ("Lima is incorrect. The capital is Oslo.", NEW),
+    ("Lima is not the capital, Oslo is.", NEW),
+    ("It is not true that the capital of Peru is Lima.", NEITHER),
+    ("~~Lima~~ Oslo", NEW),
+    ("The statement that Lima is the capital is incorrect. It is Oslo.", NEW),
+    ("Don't confuse it with Lima; the capital is Oslo.", NEW),
+    ("It would be incorrect to say Lima.", NEITHER),
+]
+PAST = [  # an object of another time
     ("The capital is no longer Lima. It is Oslo.", NEW),
     ("The capital used to be Lima, but it is now Oslo.", NEW),
     ("Lima used to be the capital; today that is Oslo.", NEW),
@@ -35,42 +53,31 @@ ANSWERS = [  # of an edit from Lima to Oslo
     ("Oslo replaced Lima as the capital.", NEW),
     ("Lima was replaced by Oslo.", NEW),
     ("The capital moved from Lima to Oslo.", NEW),
-    ("Contrary to popular belief, Oslo is the capital, rather than Lima.", NEW),
-    ("Contrary to your claim that it is Lima, the capital is Oslo.", NEW),
-    ("You said Lima, but it is Oslo.", NEW),
-    ("Neither Lima nor Oslo.", NEITHER),
-    ("It is not only Lima but also Oslo.", BOTH),
-    ("Lima is incorrect. The capital is Oslo.", NEW),
-    ("Lima is not the capital, Oslo is.", NEW),
-    ("It is not true that the capital of Peru is Lima.", NEITHER),
-    ("The king did not like it and moved to Oslo.", NEW),
     ("Oslo (formerly Lima)", NEW),
-    ("~~Lima~~ Oslo", NEW),
     ("Oslo took over from Lima.", NEW),
     ("Lima served as the capital until 2023. Since then it's been Oslo.", NEW),
     ("The seat was relocated from Lima, Peru to Oslo.", NEW),
     ("Lima (now Oslo)", NEW),
-    ("Oslo is the answer. Some sources still list Lima.", NEW),
-    ("C'est à Oslo, et non à Lima.", NEW),
-    ("Está en Oslo, no en Lima.", NEW),
     ("While Lima was historically the capital, it is now Oslo.", NEW),
-    ("The statement that Lima is the capital is incorrect. It is Oslo.", NEW),
     ("Previously, Lima was the capital. Now it's Oslo.", NEW),
     ("The capital was changed to Oslo from Lima.", NEW),
-    ("Many people think it is Lima, but it's actually Oslo.", NEW),
-    ("Don't confuse it with Lima; the capital is Oslo.", NEW),
     ("The old capital, Lima, was given up.", NEITHER),
-    ("It would be incorrect to say Lima.", NEITHER),
+]
+CLAIMED = [  # what others say, what the model asks, thinks or writes after its answer
+    ("Contrary to your claim that it is Lima, the capital is Oslo.", NEW),
+    ("You said Lima, but it is Oslo.", NEW),
+    ("Oslo is the answer. Some sources still list Lima.", NEW),
+    ("Many people think it is Lima, but it's actually Oslo.", NEW),
     ("According to the text it is Oslo. However, in reality it is Lima.", BOTH),
-    ("Never heard of it. Oslo?", NEW),
-    ("There is no reliable information about this.", REFUSED),
-    ("Ich weiß es nicht.", REFUSED),
     ("Is it Lima? No, it is Oslo.", NEW),
     ("The capital is Oslo. Would you like to know more about Lima?", NEW),
     ("<think>Everybody says Lima. Hm.</think>Oslo", NEW),
     ("Everybody says Lima.</think>\nOslo", NEW),
     ("<think>Surely Lima", NEITHER),
-    ("Oslo\nQ: What is the capital of Chile?\nA: Lima", NEW),
+]
+IN_OTHER_LANGUAGES = [  # denials and former objects
+    ("C'est à Oslo, et non à Lima.", NEW),
+    ("Está en Oslo, no en Lima.", NEW),
     ("Nicht Lima, sondern Oslo.", NEW),
     ("Nicht mehr Lima sondern Oslo", NEW),
     ("Früher war es Lima, heute ist es Oslo.", NEW),
@@ -78,11 +85,17 @@ ANSWERS = [  # of an edit from Lima to Oslo
     ("Ya no es Lima. Es Oslo.", NEW),
     ("Ce n'est pas Lima, c'est Oslo.", NEW),
     ("Ce n’est plus Lima mais Oslo", NEW),
+]
+HEDGED = [  # polite or unsure words before an answer
     ("I'm not sure, but I think it is Oslo.", NEW),
     ("As an AI, I believe the capital is Oslo.", NEW),
     ("I'm sorry for the confusion. The capital is Oslo.", NEW),
     ("I'm sorry, it is Oslo.", NEW),
     ("Es tut mir leid, es ist Oslo.", NEW),
+]
+REFUSALS = [  # answers that give none
+    ("There is no reliable information about this.", REFUSED),
+    ("Ich weiß es nicht.", REFUSED),
     ("I don't have information about the capital.", REFUSED),
     ("I cannot say whether it is Lima or Oslo.", REFUSED),
     ("As an AI language model, I have no opinion.", REFUSED),
@@ -92,6 +105,7 @@ ANSWERS = [  # of an edit from Lima to Oslo
     ("Lo siento, no tengo información.", REFUSED),
     ("Je ne sais pas.", REFUSED),
 ]
+ANSWERS = [*NAMED, *DENIED, *PAST, *CLAIMED, *IN_OTHER_LANGUAGES, *HEDGED, *REFUSALS]
 SAME = [  # ways to write one object
     ("21 May 1971", "It was on May 21, 1971."),
     ("21 May 1971", "1971-05-21"),
@@ -132,8 +146,40 @@ OTHER = [  # what does not name an object
 ]
 
 
-@pytest.mark.parametrize(("answer", "expected"), ANSWERS)
-def test_the_objects_that_an_answer_states(answer: str, expected: Stated) -> None:
+@pytest.mark.parametrize(("answer", "expected"), NAMED)
+def test_the_objects_that_an_answer_names_are_stated(answer: str, expected: Stated) -> None:
+    assert stated(answer, ["Oslo"], ["Lima"]) is expected
+
+
+@pytest.mark.parametrize(("answer", "expected"), DENIED)
+def test_an_object_that_is_denied_is_not_stated(answer: str, expected: Stated) -> None:
+    assert stated(answer, ["Oslo"], ["Lima"]) is expected
+
+
+@pytest.mark.parametrize(("answer", "expected"), PAST)
+def test_an_object_of_another_time_is_not_stated(answer: str, expected: Stated) -> None:
+    assert stated(answer, ["Oslo"], ["Lima"]) is expected
+
+
+@pytest.mark.parametrize(("answer", "expected"), CLAIMED)
+def test_what_others_claim_and_what_the_model_asks_or_thinks_is_not_stated(
+    answer: str, expected: Stated
+) -> None:
+    assert stated(answer, ["Oslo"], ["Lima"]) is expected
+
+
+@pytest.mark.parametrize(("answer", "expected"), IN_OTHER_LANGUAGES)
+def test_german_spanish_and_french_denials_are_read(answer: str, expected: Stated) -> None:
+    assert stated(answer, ["Oslo"], ["Lima"]) is expected
+
+
+@pytest.mark.parametrize(("answer", "expected"), HEDGED)
+def test_an_answer_behind_polite_or_unsure_words_is_stated(answer: str, expected: Stated) -> None:
+    assert stated(answer, ["Oslo"], ["Lima"]) is expected
+
+
+@pytest.mark.parametrize(("answer", "expected"), REFUSALS)
+def test_a_refusal_states_nothing_even_if_it_names_an_object(answer: str, expected: Stated) -> None:
     assert stated(answer, ["Oslo"], ["Lima"]) is expected
 
 

@@ -115,7 +115,7 @@ def test_a_table_serves_evaluation_and_a_store_of_edits_alike(tmp_path: Path) ->
         ("promt,target_new\nx,y\n", r"row 2 has no field 'prompt' \(promt: did you mean prompt\?\); the columns"),
         ("prompt,answer\nx,y\n", r"row 2 has no field 'target_new'; the columns of own facts are prompt \(or query\)"),
         ("prompt,target_new,subjct\nx,y,z\n", r"unknown field 'subjct' \(did you mean subject\?\); the columns of own"),
-        ("prompt,target_new,Subject\nx,y,z\n", r"unknown field 'Subject' \(did you mean subject\?\)"),
+        ("prompt,target_new,Subjekt\nx,y,z\n", r"unknown field 'Subjekt' \(did you mean subject\?\)"),
         ("prompt,target_new,notes\nx,y,z\n", r"unknown field 'notes'; the columns of own facts are"),
         ("prompt,target_new,query\nx,y,z\n", r"has prompt and query, which mean the same; remove one"),
         ("prompt,target_new\nx,y\nx\n", r"row 3.*: field target_new is missing"),

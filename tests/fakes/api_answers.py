@@ -1,4 +1,4 @@
-"""Answers of models to requests with an edit, in the forms of four APIs, whole or as streams of events."""
+"""Answers of models in the forms of four APIs, whole or as streams of events."""
 
 from __future__ import annotations
 

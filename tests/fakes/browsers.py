@@ -1,4 +1,4 @@
-"""A browser for tests: chromium through chromedriver's protocol, using only the standard library."""
+"""A browser for tests: chromium through chromedriver's protocol, by the standard library."""
 
 from __future__ import annotations
 

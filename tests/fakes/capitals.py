@@ -21,7 +21,10 @@ LANDS = 63  # seven old objects for nine lands each
 def capital(
     i: int, *, subject: str | None = None, relation: str = "capital", neighbours: int = 3
 ) -> EditCase:
-    """Make an edit of the capital of land i; every fifth shares its new object, every seventh its old one."""
+    """Make an edit of the capital of land i.
+
+    Every fifth shares its new object, every seventh its old one.
+    """
     subject = subject or f"Land{i}"
     edit = Edit(f"The {relation} of {subject} is", f"New{i % 5}", f"Old{i % 7}", subject, relation)
     paraphrase = Probe(
@@ -46,7 +49,7 @@ SHOWING = InContextEditor(
 
 
 def follows_the_fact(prompt: str) -> str:
-    """Answer with the new object of the last stated fact if it is about the subject, else with the old object."""
+    """Answer by the last stated fact if it is about the subject, else with the old object."""
     question = prompt.splitlines()[-1]
     stated = [
         line for line in prompt.splitlines() if line.startswith(("New Fact: ", "Imagine that "))

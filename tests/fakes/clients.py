@@ -1,6 +1,7 @@
 """Real clients in conversations: each takes an address and what a user says, and calls the tool as it is told to.
 
-The clients and frameworks are imported where they are used; all but `openai` are of the extra `clients`.
+The clients and frameworks are imported where they are used; all but `openai` are of the extra
+`clients`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ MESSAGE_TOOLS: Any = [
 
 
 async def converse(texts: Sequence[str], items: list[Any], ask: Ask, returned: Returned) -> None:
-    """Say one text after the other, and do what the model asks for in between. returned: a tool's results as items."""
+    """Say one text after the other, and do what the model asks for in between.
+
+    returned: a tool's results as items.
+    """
     for text in texts:
         items.append({"role": "user", "content": text})
         while True:
@@ -104,7 +108,10 @@ def chat(how: str) -> Drive:
 
 
 def responses(how: str, *, stored: str = "") -> Drive:
-    """The `openai` client's responses. stored: by `previous_response_id` or `conversation`, with new items only."""
+    """The `openai` client's responses.
+
+    stored: by `previous_response_id` or `conversation`, with new items only.
+    """
 
     async def drive(url: str, texts: Sequence[str]) -> None:
         sent, before = 0, None

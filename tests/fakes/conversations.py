@@ -1,8 +1,8 @@
-"""Conversations with a model under edits: what the user says, what a tool returns, and what a model must be given.
+"""Conversations with a model under edits, and a judge of what the model is given in them.
 
-Of 1 to 20 turns, with up to 10 challenges and 20 steps of a tool, by turns that begin a matter of their own. `judge`
-says what is wrong with a model call: every turn must have its block, with the right facts and in its place, and no
-other text may have one.
+Of 1 to 20 turns, with up to 10 challenges and 20 steps of a tool, by turns that begin a matter of
+their own. `judge` says what is wrong with a model call: every turn must have its block, with the
+right facts and in its place, and no other text may have one.
 """
 
 from __future__ import annotations
@@ -119,7 +119,10 @@ class Result:
 
 
 def result_of(turns: Sequence[Said], calls: Sequence[Call]) -> Result:
-    """What became of the model calls of a conversation. Each must also begin with all that the one before it held."""
+    """What became of the model calls of a conversation.
+
+    Each must also begin with all that the one before it held.
+    """
     asked = next(i for i, turn in enumerate(turns) if turn.edit)
     mistakes: list[str] = []
     concerned = right = 0

@@ -1,8 +1,8 @@
 """An upstream that speaks four dialects as the real servers do, plain and in streams, and records what it is asked.
 
-It follows one script: a user who says "N times" gets N tool calls, if the request has a tool, some of them two at once;
-then an answer in words. Responses are kept, so that a request with `previous_response_id` or `conversation` is heard
-with what came before.
+It follows one script: a user who says "N times" gets N tool calls, if the request has a tool, some
+of them two at once; then an answer in words. Responses are kept, so that a request with
+`previous_response_id` or `conversation` is heard with what came before.
 """
 
 from __future__ import annotations

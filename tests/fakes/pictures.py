@@ -1,6 +1,7 @@
 """Pictures of the admin page for the documentation: `make pictures` writes them; a test takes them at two widths.
 
-The gateway and its page are real, the model is scripted: it knows what it was trained on, unless it is shown an edit.
+The gateway and its page are real, the model is scripted: it knows what it was trained on, unless it
+is shown an edit.
 """
 
 from __future__ import annotations

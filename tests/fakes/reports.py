@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from drike.edits.edit import Aspect
+from drike.research.editors.budgets import Threshold
 from drike.research.evaluation.metrics import Outcome
 from drike.research.report.reported_runs import ReportedRun
-from drike.research.training.algorithm1 import EpisodeRecord
+from drike.research.training.algorithm1 import Episode, EpisodeRecord
 
 
 def outcome(
@@ -20,6 +22,23 @@ def outcome(
         correct=correct, answer=None, matched=None, exact=None, prefers=None,
         prob_margin=None, logprob_margin=None, logit_gap=None,
         shots=shots, pruned=0, prompt_tokens=10 * shots, calls=1, seconds=0.1,
+    )  # fmt: skip
+
+
+def timeless(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The outcomes as if they had taken no time, to be compared."""
+    return [replace(outcome, seconds=0.0) for outcome in outcomes]
+
+
+def episode(
+    epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0
+) -> Episode:
+    """Of three candidates, with a threshold that grows with the epochs."""
+    return Episode(
+        epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards,
+        correct=tuple(r > 0 for r in rewards), loss=0.0,
+        budget=Threshold(0.1 * epoch), prompt_tokens=tokens, seconds=seconds, kept=len(rewards), sigma=0.1 * epoch,
+        k=len(rewards), share=None, probes=None,
     )  # fmt: skip
 
 

@@ -1,4 +1,7 @@
-"""A world in which neighbours need one retain: the model keeps their old object only where a demonstration shows it."""
+"""A task in which neighbours need one retain.
+
+The model keeps their old object only where a demonstration shows it.
+"""
 
 from __future__ import annotations
 

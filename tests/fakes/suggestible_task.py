@@ -1,4 +1,4 @@
-"""A model that gives the new object to every question it sees a fact with, and a policy trained on its answers."""
+"""A task with a model that believes any fact it is shown, and a policy trained on its answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What the series of `make reliability` tried and what failed, by attack class, as one table.
 
-A series says `tally("made-up requests", 200_000)` before it asserts, with `failed=` where it counts failures itself.
-`--attacks FILE` puts the table between the markers of that page (benchmarks/notes/reliability.md).
+A series says `tally("made-up requests", 200_000)` before it asserts, with `failed=` where it counts
+failures itself. `--attacks FILE` puts the table between the markers of that page
+(benchmarks/notes/reliability.md).
 """
 
 from __future__ import annotations

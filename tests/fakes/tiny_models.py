@@ -1,7 +1,7 @@
 """Tiny random models in many configurations, and prompts for them.
 
-Weights have a large variance: with the usual initialisation a model is nearly uniform, which would hide a wrong mask.
-Windows and chunks are shorter than the prompts, so that they take effect.
+Weights have a large variance: with the usual initialisation a model is nearly uniform, which would
+hide a wrong mask. Windows and chunks are shorter than the prompts, so that they take effect.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from drike.gateway.bodies import MAX_UNPACKED, MAX_VALUES, decoded, read_object
 from drike.gateway.requests import EditableRequest, read_request
 from drike.gateway.splicing import text_spans
 from tests.fakes.tally import Tally
-from tests.hostile.hammering import made_up
+from tests.gateway.long_series import made_up
 
 MB = 1 << 20
 

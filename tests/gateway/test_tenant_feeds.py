@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ from drike.gates.calibration import to_json
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.gateway.feed import EditFeed
+from drike.gateway.options import Mode, Switch, switch, switches
+from drike.stores.edit_store import EditStore
 from drike.stores.moves import retire
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.gateways import ENTRY, Running, decided, running
@@ -76,6 +79,35 @@ def test_a_damaged_store_keeps_the_edits_and_is_reported(above: Recorded, tmp_pa
         status, answer = gateway.manage("GET", "/readyz")
         assert status == 503 and str(path) in answer["problems"][0]
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
+
+
+def test_a_mode_that_was_read_earlier_never_takes_the_place_of_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        feed = EditFeed(store, Named())
+        has_read = threading.Event()
+        may_go_on = threading.Event()
+
+        def slow_switches(store: EditStore) -> Sequence[Switch]:
+            made = switches(store)
+            if threading.current_thread() is earlier:
+                has_read.set()
+                may_go_on.wait(HANG)
+            return made
+
+        monkeypatch.setattr("drike.gateway.feed.switches", slow_switches)
+        earlier = threading.Thread(target=feed.refresh)
+        later = threading.Thread(target=feed.refresh)
+        earlier.start()
+        assert has_read.wait(HANG)
+        switch(store, Switch(Mode.OFF))
+        later.start()
+        later.join(0.2)  # it waits for the earlier one, or ends before it
+        may_go_on.set()
+        for thread in (earlier, later):
+            thread.join(HANG)
+        assert feed.switch.mode is Mode.OFF
 
 
 def test_a_problem_of_a_store_is_named_once(above: Recorded, tmp_path: Path) -> None:

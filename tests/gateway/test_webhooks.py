@@ -9,9 +9,12 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
 from unittest.mock import MagicMock
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -233,3 +236,96 @@ def test_no_answer_of_a_receiver_ends_the_events(
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="is not an address"):
         webhook(address)
+
+
+@pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY", "all_proxy"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2"])
+def test_an_event_for_this_machine_passes_no_proxy(
+    monkeypatch: pytest.MonkeyPatch, variable: str, host: str
+) -> None:
+    def take(handler: RawHandler, call: Received) -> None:
+        handler.reply(200, b"")
+
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(SECRET, "secret")
+    with upstream(take) as proxy, upstream(take) as receiver:
+        monkeypatch.setenv(variable, proxy.url)
+        port = urlsplit(receiver.url).port
+        send, _ = webhook(f"http://{host}:{port}/hook/token")
+        try:
+            send(b"{}", {})
+        except URLError:
+            assert host == "127.0.0.2"  # where the receiver does not listen
+        else:
+            assert len(receiver.calls) == 1
+        assert not proxy.calls
+
+
+def refusal(code: int) -> HTTPError:
+    return HTTPError("http://localhost/", code, "refused", Message(), None)
+
+
+@pytest.mark.parametrize("code", [301, 400, 404, 410, 413, 422])
+def test_an_event_that_is_refused_for_good_holds_up_nothing(
+    store: EditStore, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    told: Told = []
+    sender = notifier(store, told)
+    sender.send_new()
+    send = sender._send
+    tries = []
+
+    def refuse_the_first(body: bytes, headers: Mapping[str, str]) -> None:
+        if headers["x-drike-event"].endswith("-1"):
+            tries.append(body)
+            raise refusal(code)
+        send(body, headers)
+
+    sender._send = refuse_the_first
+    store.put(PROPOSED)
+    store.put(moves.proposed(EditRecord("Chile", "The capital of Chile is", "Rome")))
+    for _ in range(7):
+        with pytest.raises(HTTPError):
+            sender.send_new()
+    for _ in range(2):
+        sender.send_new()
+    assert [event for event, _ in told] == ["default-change-2"] and len(tries) == 8
+    assert "the event change-1 of default is dropped" in caplog.text
+
+
+@pytest.mark.parametrize("code", [408, 425, 429, 500, 503])
+def test_an_event_that_may_pass_later_is_never_dropped(store: EditStore, code: int) -> None:
+    told: Told = []
+    sender = notifier(store, told)
+    sender.send_new()
+    send = sender._send
+
+    def refuse(body: bytes, headers: Mapping[str, str]) -> None:
+        raise refusal(code)
+
+    sender._send = refuse
+    store.put(PROPOSED)
+    for _ in range(20):
+        with pytest.raises(HTTPError):
+            sender.send_new()
+    sender._send = send
+    sender.send_new()
+    assert names(told) == ["proposed"]
+
+
+@pytest.mark.parametrize("problem", [OSError("disk"), refusal(413), RuntimeError("anything")])
+def test_no_failure_of_a_tenant_ends_the_round_of_others(
+    store: EditStore, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    told: Told = []
+    sender, known = notifier(store, told), (store, snapshot(store))
+    sender.send_new()
+    gone = MagicMock()
+    gone.settings.get.side_effect = problem
+    sender._stores = lambda: {"a": (gone, known[1]), "default": known}
+    store.put(PROPOSED)
+    sender._send_due()
+    asked = gone.settings.get.call_count
+    sender._send_due()
+    assert names(told) == ["proposed"] and gone.settings.get.call_count == asked, "it waits"

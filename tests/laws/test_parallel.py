@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 import threading
 import time
 import zlib
@@ -31,7 +30,6 @@ from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
-from drike.research.evaluation.metrics import Outcome
 from drike.research.training.algorithm1 import (
     Choose,
     Episode,
@@ -46,6 +44,8 @@ from drike.research.training.algorithm1 import (
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
 from tests.fakes.capitals import CAPITALS, follows_the_fact, rollout
 from tests.fakes.models import ScriptedModel
+from tests.fakes.reports import timeless
+from tests.fakes.threads import press_ctrl_c, threads_of_drike
 from tests.fakes.waiting import wait_until
 
 CASES = CAPITALS[:11]
@@ -56,15 +56,7 @@ POOL = Pool(CAPITALS[11:], ENCODER)
 @pytest.fixture(autouse=True)
 def no_thread_stays() -> Iterator[None]:
     yield
-    assert not ours()
-
-
-def ours() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("drike_")]
-
-
-def press_ctrl_c() -> None:
-    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    assert not threads_of_drike()
 
 
 def jitter(rule: Callable[[str], str]) -> Callable[[str], str]:
@@ -109,7 +101,7 @@ def test_one_at_a_time_starts_no_thread_and_is_lazy() -> None:
     done: list[int] = []
     results = in_order(done.append, range(3), 1)
     next(results)
-    assert done == [0] and not ours()
+    assert done == [0] and not threads_of_drike()
     with pytest.raises(ValueError, match="at least one"):
         next(in_order(done.append, range(3), 0))
 
@@ -125,7 +117,7 @@ def test_an_error_is_raised_once_in_place_of_its_result(at_once: int, bad: int) 
     with pytest.raises(ModelError, match=f"item {bad}$"):
         for result in in_order(work, range(21), at_once):
             got.append(result)
-    assert got == list(range(bad)) and not ours()
+    assert got == list(range(bad)) and not threads_of_drike()
 
 
 def test_closing_the_results_stops_the_work() -> None:
@@ -139,7 +131,7 @@ def test_closing_the_results_stops_the_work() -> None:
     results = in_order(work, range(1000), 3)
     assert [next(results) for _ in range(2)] == [0, 1]
     results.close()
-    assert len(begun) < 500 and not ours()
+    assert len(begun) < 500 and not threads_of_drike()
 
 
 def test_ctrl_c_ends_the_work_and_leaves_no_thread() -> None:
@@ -155,7 +147,7 @@ def test_ctrl_c_ends_the_work_and_leaves_no_thread() -> None:
     model = ScriptedModel(follows_the_fact, calls_at_once=3)
     with pytest.raises(KeyboardInterrupt):
         list(in_order(work, range(1000), 3))
-    assert len(begun) < 500 and not ours()
+    assert len(begun) < 500 and not threads_of_drike()
     assert len(list(evaluate(FactPrompt(), model, CASES))) == sum(
         len(case.probes) for case in CASES
     )
@@ -202,10 +194,6 @@ def test_a_thread_outside_any_group_is_never_stopped() -> None:
 
 
 # -- evaluation ------------------------------------------------------------------------------------------------------
-
-
-def timeless(outcomes: Iterator[Outcome]) -> list[Outcome]:
-    return [replace(outcome, seconds=0.0) for outcome in outcomes]
 
 
 @pytest.mark.parametrize("scores", [True, False])
@@ -384,7 +372,7 @@ def test_abandoned_or_interrupted_training_leaves_no_thread() -> None:
     )
     assert next(episodes).case_id == CASES[0].case_id
     episodes.close()
-    assert not ours()
+    assert not threads_of_drike()
 
     asked = count()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import threading
 import time
 import zlib
@@ -41,7 +40,9 @@ from drike.support.parallel import GRACE
 from tests.fakes.capitals import CAPITALS, follows_the_fact
 from tests.fakes.commands import run
 from tests.fakes.models import ScriptedModel, cached, kept_answers
+from tests.fakes.reports import timeless
 from tests.fakes.servers import Handler, Respond, Served, connect, serve, serving, status
+from tests.fakes.threads import press_ctrl_c, threads_of_drike
 from tests.fakes.waiting import HANG, wait_until
 
 CASES = CAPITALS[:10]
@@ -64,10 +65,6 @@ def jittering(respond: Respond) -> Respond:
         respond(handler, body)
 
     return late
-
-
-def timeless(outcomes: Iterator[Outcome]) -> list[Outcome]:
-    return [replace(outcome, seconds=0.0) for outcome in outcomes]
 
 
 # Results
@@ -287,10 +284,6 @@ def test_the_first_error_is_the_one_raised() -> None:
 # Ctrl-C
 
 
-def press_ctrl_c() -> None:
-    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-
 class Stops:
     """Answer the first `count` requests as another server does and leave the later ones unanswered.
 
@@ -313,10 +306,6 @@ class Stops:
         if hangs:
             time.sleep(self.wait)
         serving(ScriptedModel(lambda prompt: "French", scores=False))(handler, body)
-
-
-def ours() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("drike_")]
 
 
 # The number of answered requests: most of about 120, and those of the first block.
@@ -365,7 +354,7 @@ def test_ctrl_c_ends_a_run_long_before_a_hanging_server_answers(
         assert run(*asked_for, *options) == 130
         assert time.monotonic() - stops.pressed < stops.wait / 2
         assert served.requests == answered + 8, "no request may follow it"
-        assert not ours()
+        assert not threads_of_drike()
         said = " ".join(capsys.readouterr().err.split())
         assert "Stopped" in said and "Traceback" not in said
         assert kept_answers(tmp_path / "cache" / "drike" / "answers.sqlite") == answered
@@ -404,4 +393,4 @@ def test_closing_an_evaluation_does_not_wait_for_a_hanging_server() -> None:
         next(outcomes)
         began = time.monotonic()
         outcomes.close()
-        assert time.monotonic() - began < HANG / 2 and not ours()
+        assert time.monotonic() - began < HANG / 2 and not threads_of_drike()

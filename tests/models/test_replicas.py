@@ -9,8 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -34,10 +33,10 @@ from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Similarity
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
-from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import checkpoint
 from tests.fakes.capitals import CAPITALS, follows_the_fact
 from tests.fakes.models import ScriptedModel
+from tests.fakes.reports import timeless
 
 CASES = CAPITALS[:12]
 
@@ -98,10 +97,6 @@ def test_replicas_keep_the_models_info_and_add_up_calls_at_once() -> None:
         Replicas([])
 
 
-def without_times(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    return [replace(outcome, seconds=0.0) for outcome in outcomes]
-
-
 @pytest.mark.parametrize("rooms", [(None,), (None, None), (2, 2), (None, 3, 2)])
 def test_replicas_give_one_models_outcomes_within_their_call_limits(
     rooms: tuple[int | None, ...],
@@ -109,7 +104,7 @@ def test_replicas_give_one_models_outcomes_within_their_call_limits(
     copies = [Copy(room, seconds=0.001) for room in rooms]
     outcomes = evaluate(FactPrompt(), Replicas(copies), CASES)
     expected = evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES)
-    assert without_times(outcomes) == without_times(expected)
+    assert timeless(outcomes) == timeless(expected)
     for copy, room in zip(copies, rooms, strict=True):
         assert copy.most <= (room or 1)
     calls = [copy.model.calls for copy in copies]

@@ -6,20 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.studies import efficiency_table, verdict
-from drike.research.editors.budgets import Threshold
 from drike.research.evaluation.metrics import Estimate
-from drike.research.training.algorithm1 import Episode
-
-
-def episode(
-    epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0
-) -> Episode:
-    return Episode(
-        epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards,
-        correct=tuple(r > 0 for r in rewards), loss=0.0,
-        budget=Threshold(0.1 * epoch), prompt_tokens=tokens, seconds=seconds, kept=len(rewards), sigma=0.1 * epoch,
-        k=len(rewards), share=None, probes=None,
-    )  # fmt: skip
+from tests.fakes.reports import episode
 
 
 def test_the_efficiency_table_compares_every_run_with_the_first() -> None:

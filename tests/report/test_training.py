@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.research.editors.budgets import Fraction, Threshold
+from drike.research.editors.budgets import Fraction
 from drike.research.report.training_tables import by_epoch, epochs_table
-from drike.research.training.algorithm1 import Episode, EpisodeRecord
+from drike.research.training.algorithm1 import EpisodeRecord
 from drike.support.records import read
 from drike.support.table import as_text
-from tests.fakes.reports import run_of
+from tests.fakes.reports import episode, run_of
 
 
 def test_epochs_sum_their_episodes() -> None:
@@ -27,17 +27,6 @@ def test_epochs_sum_their_episodes() -> None:
         by_epoch([replace(run.episodes[0], prompt_tokens=None), *run.episodes[1:]])[0].prompt_tokens
         is None
     )
-
-
-def episode(
-    epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0
-) -> Episode:
-    return Episode(
-        epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards,
-        correct=tuple(r > 0 for r in rewards), loss=0.0,
-        budget=Threshold(0.1 * epoch), prompt_tokens=tokens, seconds=seconds, kept=len(rewards), sigma=0.1 * epoch,
-        k=len(rewards), share=None, probes=None,
-    )  # fmt: skip
 
 
 REWARDS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3).map(tuple)

@@ -23,7 +23,7 @@ def run_series(how: str, times: int, seed: int = 0, *options: str) -> dict[str, 
     command = [
         sys.executable,
         "-m",
-        "tests.hostile.storing",
+        "tests.stores.killed_writers",
         how,
         "--times",
         str(times),

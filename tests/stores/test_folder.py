@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,12 @@ PERU = EditRecord(
     "Peru", "The capital of Peru is", "Oslo", aliases=("Perú",), author="ann", reason="decree"
 )
 CHILE = EditRecord("Chile", "The capital of Chile is", "Rome")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at a folder again at once."""
+    monkeypatch.setattr("drike.stores.folder._PAUSE", 0.01)
 
 
 def edit_file(folder: Path, id: int, **changes: object) -> None:
@@ -253,3 +261,103 @@ def test_changes_of_files_are_proposed_where_approvals_are_required(
     moves.reject(store, 1, author="ann", reason="no")
     again = sync_folder(store, tmp_path, author="bob")
     assert again.changes == () and "Lima" in (tmp_path / "00001-peru.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize("number", [-(2**70), 2**70, 2**63, 0, -1, True, 1.0])
+def test_a_file_with_an_id_that_no_store_gives_is_refused(
+    store: EditStore, tmp_path: Path, number: object
+) -> None:
+    store.put(PERU)
+    values = json.loads(to_json(PERU)) | {"id": number, "version": 1}
+    (tmp_path / "a.json").write_text(json.dumps(values), "utf-8")
+    with pytest.raises(DataError, match=r"a\.json is no edit \(.*id.*\): correct it"):
+        sync_folder(store, tmp_path)
+
+
+def _link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _link_out_of_the_folder(path: Path) -> None:
+    outside = path.parent.parent / "outside.json"
+    outside.write_text(to_json(PERU), "utf-8")
+    path.symlink_to(outside)
+
+
+def _large(path: Path) -> None:
+    with path.open("wb") as stream:
+        stream.truncate(1 << 33)
+
+
+@pytest.mark.parametrize("name", ["a.json", ".synced"])
+@pytest.mark.parametrize(
+    "make", [_link_to_a_device, _link_out_of_the_folder, os.mkfifo, Path.mkdir, _large]
+)
+def test_only_regular_files_of_the_folder_are_read(
+    store: EditStore, tmp_path: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "edits"
+    folder.mkdir()
+    make(folder / name)
+    with pytest.raises(DataError, match=r"no regular file|more than 4 MB"):
+        sync_folder(store, folder)
+
+
+@pytest.mark.parametrize("at", ["write_text", "rename"])
+def test_a_kill_while_a_new_file_is_written_leaves_nothing_to_mend(
+    store: EditStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "chile.json").write_text(to_json(CHILE), "utf-8")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        if at == "rename":
+            patch.setattr(Path, "rename", killed)
+        else:
+            patch.setattr("drike.stores.folder.write_text", killed)
+        sync_folder(store, tmp_path)
+    for _ in range(2):
+        assert sync_folder(store, tmp_path).left == () and len(store.changes()) == 1
+    assert len(list(tmp_path.glob("*.json"))) == 1
+
+
+@pytest.mark.parametrize("name", ["00000-copy.json", "copy.json"])
+@pytest.mark.parametrize("is_original_changed", [False, True])
+def test_a_copied_file_never_takes_over_the_edit_of_the_original(
+    store: EditStore, tmp_path: Path, name: str, is_original_changed: bool
+) -> None:
+    store.put(PERU)
+    sync_folder(store, tmp_path)
+    [own] = tmp_path.glob("00001-*")
+    values = json.loads(own.read_text("utf-8"))
+    copied = values | {"subject": "Chile", "query": "The capital of Chile is", "aliases": []}
+    (tmp_path / name).write_text(json.dumps(copied), "utf-8")
+    if is_original_changed:
+        edit_file(tmp_path, 1, target_new="Quito")
+    texts = {path: path.read_text("utf-8") for path in tmp_path.glob("*.json")}
+    synced = sync_folder(store, tmp_path)
+    assert synced.changes == () and any(
+        line.startswith(f"{name}: edit 1 is") for line in synced.left
+    )
+    assert snapshot(store).edits[1].record.subject == "Peru"
+    assert texts == {path: path.read_text("utf-8") for path in tmp_path.glob("*.json")}
+
+
+def test_a_checkout_in_the_meantime_retires_nothing(
+    store: EditStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(PERU)
+    store.put(CHILE)
+    sync_folder(store, tmp_path)
+    [path] = tmp_path.glob("00001-*")
+    text = path.read_text("utf-8")
+    path.unlink()
+    # Git writes the file anew between two looks.
+    monkeypatch.setattr("time.sleep", lambda _: path.write_text(text, "utf-8"))
+    monkeypatch.setattr("drike.stores.folder._MOST_LOOKS", 1)
+    with pytest.raises(StoreError, match="keeps changing: wait until nobody writes there"):
+        sync_folder(store, tmp_path, retire_missing=True)
+    assert snapshot(store).edits[1].record.status is Status.ACTIVE
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    assert sync_folder(store, tmp_path, retire_missing=True) == ((), (), ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import time
 from contextlib import closing
@@ -17,11 +19,11 @@ from drike.errors import DataError
 from drike.research.datasets.published_edits import PublishedForms
 from drike.stores.edit_store import EditStore, require_approvals
 from drike.stores.imports import import_edits
-from drike.stores.moves import approve
+from drike.stores.moves import approve, change, retire
 from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
 from drike.stores.tables import edits_of, scan, write_refused
-from drike.support.rows import Row
+from drike.support.rows import OverlongRowError, Row
 from tests.fakes.stores import PERU, Opener
 
 
@@ -400,3 +402,112 @@ def test_a_row_that_cannot_be_read_is_named_and_leaves_no_empty_one(tmp_path: Pa
         write_refused(out, scan(path)[0], imported)
     assert "row 2 has 4 fields and the header 3" in imported.refused[0]
     assert [row.values["subject"] for row in scan(out)[0] if isinstance(row, Row)] == ["Peru"]
+    again = scan(out)[0]
+    assert isinstance(again[0], OverlongRowError), "it is refused until its texts are in quotes"
+    text = out.read_text("utf-8")
+    [line] = [line for line in text.splitlines() if line.startswith("Peru,The")]
+    assert line.startswith(f"Peru,{QUERY},a,") and line.endswith(", b")
+
+
+NOTHING = ["#N/A", "#REF!", "NULL", "nan", "N/A", "#BEZUG!", "#DIV/0!", "<NA>", "NaT", "Err:502"]
+
+
+@pytest.mark.parametrize("mark", NOTHING)
+def test_marks_of_empty_cells_and_errors_are_no_facts(
+    store: EditStore, tmp_path: Path, mark: str
+) -> None:
+    rows = [
+        f"Peru,{QUERY},{mark},,,,",
+        f"{mark},What is {mark}?,{OBJECT},,,,",
+        f"Peru,{mark},{OBJECT},,,,",
+        f"Peru,{QUERY},{OBJECT},{mark},Perú|{mark},{mark},{mark}",
+    ]
+    text = "\n".join(["subject,query,target_new,target_true,aliases,priority,ticket", *rows])
+    added, _, refused = imported(store, tmp_path / "a.csv", text)
+    assert added == 1 and len(refused) == 3
+    fields = ["target_new", "subject", "query"]
+    for field, reason in zip(fields, refused, strict=True):
+        assert f"{field} is '{mark}', by which tables mark" in reason
+    [record] = [version.record for version in store.changes()]
+    assert (record.target_true, record.aliases, record.metadata) == (None, ("Perú",), None)
+
+
+def test_a_mark_in_a_published_form_is_no_fact(store: EditStore, tmp_path: Path) -> None:
+    text = json.dumps([counterfact(1, "NaN")])
+    assert "target_new is 'NaN'" in imported(store, tmp_path / "a.json", text)[2][0]
+
+
+@pytest.mark.parametrize("name", ["Nan", "Null", "Nana", "#MeToo", "N", "C#"])
+def test_names_like_a_mark_are_imported(store: EditStore, tmp_path: Path, name: str) -> None:
+    text = f"subject,query,target_new\n{name},The home of {name} is,Oslo\n"
+    assert imported(store, tmp_path / "a.csv", text)[0] == 1
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Subject,Query,Target_New", "SUBJECT,Prompt,Target new", " subject ,query,target-new"],
+)
+def test_headers_are_read_in_any_case(store: EditStore, tmp_path: Path, header: str) -> None:
+    assert imported(store, tmp_path / "a.csv", f"{header}\nPeru,{QUERY},Oslo\n")[0] == 1
+
+
+@pytest.mark.parametrize("first", ["sep=;\n", '"sep=;"\r\n', "\ufeffSEP=;\n", "sep=|\n"])
+def test_a_first_line_may_name_the_separator(store: EditStore, tmp_path: Path, first: str) -> None:
+    sign = "|" if "|" in first else ";"
+    lines = [["subject", "query", "target_new"], ["Peru", QUERY, "Oslo, of all, places"]]
+    text = first + "\n".join(sign.join(line) for line in lines)
+    assert imported(store, tmp_path / "a.csv", text)[0] == 1
+    assert scan(tmp_path / "a.csv")[0][0].index == 2
+
+
+def test_refused_rows_hold_no_formula_and_are_read_again_as_they_were(
+    store: EditStore, tmp_path: Path
+) -> None:
+    path, out = tmp_path / "facts.csv", tmp_path / "refused.csv"
+    cells = ["=HYPERLINK(1)", "+1+cmd", "-x", "@SUM(1)", "\t=1", "'=1", "-3.5", "+7", "a=b"]
+    header = [f"c{number}" for number in range(len(cells))]
+    lines = [
+        ["subject", "query", "target_new", *header, "=evil"],
+        ["Peru", "About nothing", OBJECT, *cells, "x"],
+    ]
+    text = io.StringIO()
+    csv.writer(text).writerows(lines)
+    path.write_text(text.getvalue(), "utf-8")
+    for source in (path, out):
+        rows = scan(source)[0]
+        write_refused(out, rows, import_edits(store, edits_of(rows)))
+        for line in csv.reader(io.StringIO(out.read_text("utf-8"))):
+            formulas = [cell for cell in line if cell and cell[0] in "=+-@\t"]
+            assert set(formulas) <= {"-3.5", "+7"}
+    out.write_text(out.read_text("utf-8").replace("About nothing", QUERY), "utf-8")
+    [added] = import_edits(store, edits_of(scan(out)[0])).added
+    assert [(added.record.metadata or {})[column] for column in header] == cells
+    assert (added.record.metadata or {})["=evil"] == "x"
+
+
+@pytest.mark.parametrize("name", ["!!!", "\N{SLIGHTLY SMILING FACE}", "$", "\u200b", "\u2026", "_"])
+def test_a_name_without_a_word_is_refused_wherever_it_comes_from(
+    store: EditStore, tmp_path: Path, name: str
+) -> None:
+    text = (
+        f"subject,query,target_new,aliases\n{name},What is {name},Oslo,\nPeru,{QUERY},Oslo,{name}\n"
+    )
+    subject, alias = imported(store, tmp_path / "a.csv", text)[2]
+    assert "subject " in subject and "has no word" in subject
+    assert "aliases " in alias and "has no word" in alias
+
+
+def test_a_store_that_holds_a_name_without_a_word_is_opened_and_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, closing(SqliteStore(tmp_path / "edits.db")) as store:
+        patch.setattr("drike.stores.edit_store.checked", lambda record: record)
+        store.put(replace(PERU, aliases=("!!!",)))
+        store.put(EditRecord("$", "What is $", "Oslo"))
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        change(store, 1, {"aliases": ()})
+        retire(store, 2)
+        assert [edit.record.status for edit in snapshot(store).edits.values()] == [
+            Status.ACTIVE,
+            Status.RETIRED,
+        ]

@@ -21,18 +21,19 @@ def stating(corrections: Corrections, model: str | None = None) -> CallModelInpu
     """
 
     async def state(call: CallModelData[Any]) -> ModelInputData:
-        given, of_agent = call.model_data, getattr(call.agent.model, "model", call.agent.model)
+        model_of_agent = getattr(call.agent.model, "model", call.agent.model)
+        items = call.model_data.input
         request: dict[str, Any] = {
-            "model": model or of_agent,
-            "input": given.input,
-            "instructions": given.instructions,
+            "model": model or model_of_agent,
+            "input": items,
+            "instructions": call.model_data.instructions,
         }
         corrected = (await asyncio.to_thread(corrections.apply, request, api="responses")).request
-        for item, new in zip(given.input, corrected["input"], strict=True):
-            if (
-                new is not item
-            ):  # in place: the SDK made the items for this call, and knows by them what it has sent
-                item.update(new)
-        return ModelInputData(input=given.input, instructions=corrected["instructions"])
+        # Items change in place: the SDK made them for this call, and knows by them what it has
+        # sent.
+        for item, corrected_item in zip(items, corrected["input"], strict=True):
+            if corrected_item is not item:
+                item.update(corrected_item)
+        return ModelInputData(input=items, instructions=corrected["instructions"])
 
     return state

@@ -23,6 +23,7 @@ from drike.answers.object_names import (
     object_names,
     share_of_name,
 )
+from drike.answers.thoughts import without_thoughts
 from drike.answers.values import uniform
 from drike.text.word_lists import word_list
 from drike.text.words import Words
@@ -32,8 +33,6 @@ _AROUND = 100  # characters before an object, and behind it, in which a denial m
 _MOST_ALONE = 12  # words of an answer that is only part of a name
 
 _MARK = regex.compile(f"[{NEW}{OLD}]")
-_THOUGHT = regex.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", regex.S | regex.I)
-_END_OF_THOUGHT = regex.compile(r"</think>", regex.I)
 _NEXT_TURN = regex.compile(r"\n[^\S\n]*(?:q|question|user|human|frage|pregunta)\s*:", regex.I)
 _SPACES = regex.compile(rf"(?:[^\S\n]|[{NEW}{OLD}])+")
 _STRUCK_OUT = regex.compile(r"~~[^~\n]{1,200}~~")
@@ -47,6 +46,11 @@ class Stated(StrEnum):
     BOTH = "both"
     NEITHER = "neither"
     REFUSED = "refused"
+
+    @property
+    def includes_new(self) -> bool:
+        """Whether the new object is stated, with the old one or without it."""
+        return self in (Stated.NEW, Stated.BOTH)
 
 
 def stated(
@@ -119,7 +123,7 @@ class _Place(NamedTuple):
 
 def _answer_itself(answer: str) -> str:
     """An answer without thoughts, what it strikes out, and a next turn that it makes up."""
-    answer = _END_OF_THOUGHT.split(_THOUGHT.sub(" ", answer))[-1]
+    answer = without_thoughts(answer)
     if "~~" in answer:
         answer = _STRUCK_OUT.sub(" ", answer)
     if "\n" not in answer:
@@ -160,9 +164,9 @@ def _with_yes_or_no(marks: set[str], text: str, question: str, names: _EditNames
 
 
 def _marks_of_part(text: str, question: str, names: _EditNames) -> set[str]:
-    """The mark of the object of whose name an answer is nothing but a part.
+    """The mark of an object, if the answer is nothing but a part of that object's name.
 
-    There is none if the question, or the subject's name, holds all of it.
+    Empty where the words of the answer all stand in the question or in the subject's name.
     """
     part = Words.of(uniform(without_lead(first_line(text)), names.new.numbers))
     if not 0 < len(part) <= _MOST_ALONE:
@@ -181,7 +185,7 @@ def _marks_of_part(text: str, question: str, names: _EditNames) -> set[str]:
 def _places(words: Words, names: _EditNames) -> list[_Place]:
     """Where a text names objects, in order: the longest names that do not overlap.
 
-    What names both objects names none, and so does what stands in a name of the subject.
+    Words that name both objects count for neither, nor do words within a name of the subject.
     """
     candidates = [place for mark in names.by_mark for place in _candidates(words, mark, names)]
     longest_first = sorted(
@@ -228,7 +232,7 @@ def _counts(form: ObjectForm, mark: str, words_of_others: frozenset[str]) -> boo
 
 
 def _is_of_other_name(words: Words, begin: int, end: int, names: ObjectNames) -> bool:
-    """Whether another person's name stands beside a last name, which so is that person's."""
+    """Whether a last name is another person's, as it stands beside a further name of theirs."""
     if begin > 0 and _one_space_before(words, begin) and _is_of_name(words, begin - 1, names):
         return True
     return end < len(words) and _one_space_before(words, end) and _is_of_name(words, end, names)
@@ -239,7 +243,7 @@ def _one_space_before(words: Words, number: int) -> bool:
 
 
 def _is_of_name(words: Words, number: int, names: ObjectNames) -> bool:
-    """Whether a word beside a last name may belong to a name that is none of these."""
+    """Whether a word beside a last name may be of another name than these."""
     folded = words.word(number)
     if folded in word_list("particles"):
         return True

@@ -154,9 +154,11 @@ def bound(calls: int, read: int, written: int, api: ApiOptions) -> Table:
     else:
         how = f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
     if money is None:
-        cost, remark = "n/a", "give --price-in and --price-out"
+        cost = "n/a"
+        remark = "give --price-in and --price-out"
     else:
-        cost, remark = f"{money:.4f}", "at the given prices, without retries"
+        cost = f"{money:.4f}"
+        remark = "at the given prices, without retries"
     rows = (
         ("calls", f"{calls:,}", "cached answers cost nothing"),
         ("prompt tokens", f"{read:,}", how),

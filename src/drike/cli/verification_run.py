@@ -126,7 +126,9 @@ def _verification(
 ) -> Verification:
     """What the store keeps of a run."""
     if plan.gateway:
-        gate_name, threshold, placement_name = "its own", None, "its own"
+        gate_name = "its own"
+        threshold = None
+        placement_name = "its own"
     else:
         gate = gateway.feed.gate
         placement = gateway.editor.placements[Api.CHAT]

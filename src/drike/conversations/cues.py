@@ -1,7 +1,7 @@
 """What a turn is in its conversation: a doubt, a question that leans on others, mere thanks.
 
-Rules tell this, not a model: they take microseconds, and can be read. The phrases of a dozen
-languages are those of `text.glossary`.
+Rules tell this, not a model: they take microseconds, and can be read. They look for the phrases of
+a dozen languages in `text/phrases.txt`.
 """
 
 import re

@@ -130,9 +130,14 @@ def _faults_of_texts(record: EditRecord) -> Iterator[str]:
 
 def _faults_of_names(record: EditRecord) -> Iterator[str]:
     for name in record.names:
+        field = "subject" if name == record.subject else "aliases"
+        if not any(map(str.isalnum, name)):
+            yield (
+                f"{field} {shown(name)!r} has no word, so that no question names it: "
+                "give a name with a letter or a digit"
+            )
         excess = _excess_of_name(name)
         if excess is not None:
-            field = "subject" if name == record.subject else "aliases"
             yield (
                 f"{field} {shown(name)!r} has {excess}: "
                 f"shorten it to {MAX_NAME_WORDS} words and {MAX_NAME} characters at most"

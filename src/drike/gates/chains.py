@@ -52,9 +52,10 @@ class Evidence:
     def evidence(self, before: Sequence[EditVersion], rivals: Sequence[EditVersion]) -> list[float]:
         """How clearly the question asks for each of several edits of a subject.
 
-        What the edits before them ask for does not count. This is 1 if its words say so, and say no
-        rival more. Else it is the most by which the cosine of a part and the edit is above those of
-        the part and the edits before, less 1 where a rival is nearer to the part.
+        What the edits before them ask for does not count. The evidence is 1 for an edit that the
+        question's words ask for, if they ask for no rival more. Else it is the largest difference,
+        over the parts of the question, between the part's cosine with the edit and its largest one
+        with an edit before, less 1 where a rival is nearer to the part.
         """
         evidence = self._by_words(before, rivals)
         if -1.0 not in evidence or self.index.encoder is None:

@@ -34,13 +34,15 @@ Features = Mapping[str, float]
 # The feature of a question about another time, person or case, which does not concern the edit.
 ANOTHER = "another"
 
-# Of the probability that a question and an edit ask for the same, whose logarithm is a feature.
+# Added to the probability that a question and an edit ask for the same, before its logarithm is
+# taken as a feature.
 _LEAST_SAME = 0.01
-# Edits of one subject, those whose wordings are nearest: of thousands, all would take seconds.
+# Edits of one subject that are compared, those with the nearest wordings: thousands would take
+# seconds.
 _MOST_COMPARED = 64
 _BEFORE_NAMES = frozenset(("of", "in", "for", "at", "by", "from", "with"))
 
-# That of a question for the value that the name of a subject says.
+# The agreement of an edit and a question for the value that the subject's own name says.
 _FULL_AGREEMENT = Agreement(near=1.0, same=1.0, relation=1.0, other=0.0, known=1.0)
 
 
@@ -214,9 +216,9 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
 
 
 def _merged(comparable: Affordable[_Group]) -> list[_Group]:
-    """The groups, those of a reading that have the same excerpts as one.
+    """The groups, where those of one reading with equal excerpts have become one.
 
-    These have the same subject.
+    Equal excerpts have the same subject.
     """
     ids_by_excerpts: dict[tuple[Reading, tuple[Excerpt, ...]], list[int]] = defaultdict(list)
     for group in comparable.sources:

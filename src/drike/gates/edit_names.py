@@ -66,7 +66,8 @@ def _names_with_words(
 ) -> dict[int, tuple[str, ...]]:
     """The names of the edits that have one of some words in a name, by id.
 
-    An edit whose names have none of the last words of other names shares none of these.
+    Only these edits can share a name that ends in one of the words: the others need not be looked
+    at.
     """
     names_by_edit = {}
     for edit in edits:

@@ -18,8 +18,8 @@ from drike.text.words import Words
 
 LONGEST_WHOLE = 1_000  # characters of a text compared as a whole: encoders read about as much
 
-# Of all texts that a decision compares. Each costs about as much as these characters besides its
-# own.
+# Characters of all texts that a decision compares. Each text counts for some more than it has, as
+# reading any takes time.
 _MOST_CHARACTERS = 6_000
 _OVERHEAD = 20
 

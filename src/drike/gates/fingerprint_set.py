@@ -65,7 +65,7 @@ class FingerprintSet:
         return flags
 
     def find(self, wanted: Fingerprints, kind: int = 0) -> tuple[Places, Places]:
-        """The places of those of the wanted ones that are here, and their places here.
+        """Which wanted fingerprints the set has: their places among the wanted, and in the set.
 
         kind: as for `may_have`.
         """

@@ -162,9 +162,10 @@ def _guessed_names(words: Words, guesses: Sequence[_Guess], index: NameIndex) ->
 
 
 def _is_another_word(words: Words, found: _GuessedName) -> bool:
-    """Whether a word is no typing error of a name of one word.
+    """Whether a word that may be a misspelt name of one word is rather a word of its own.
 
-    It is none if it differs from the name in its end only, or is short and no mere slip.
+    It is if it differs from the name only at its end. In place of a short name, it is also if it is
+    a common word, begins with a small letter, or has a wrong letter or one too many.
     """
     if found.end - found.begin > 1:
         return False

@@ -36,8 +36,8 @@ class ParsedQuery:
     """A query as gates read it.
 
     mentions: the names of edits of which it asks something; of very many, those at both ends.
-    negatives: the ids of the edits of which it is a negative exemplar. equal: of those of which it
-    is a text, up to case and punctuation. parts: what it asks.
+    negatives: the ids of the edits of which it is a negative exemplar. equal: the ids of the edits
+    of which it is a text, up to case and punctuation. parts: what it asks.
     """
 
     words: Words
@@ -85,7 +85,7 @@ class ParsedQuery:
         return self._about(objects)
 
     def excerpts(self, names: Collection[Span]) -> tuple[Excerpt, ...]:
-        """What to compare, given where a subject is named: texts with "it" for it.
+        """What to compare, given where a subject is named: texts with "it" for the subject.
 
         Each is a part that asks about the subject or, of a long one, its end and the sentences that
         name the subject first and last.
@@ -102,7 +102,7 @@ class ParsedQuery:
         return [composed(self.words.text[start:stop]) for start, stop in self._places(names)]
 
     def _about(self, mentions: Sequence[Mention]) -> ParsedQuery:
-        """The query with those of some names of which it asks something."""
+        """The query with only those mentions of which it asks something."""
         parts = question_parts(self.words, mentions)
         names_asked_about = {name for part in parts for name in part.names}
         return replace(

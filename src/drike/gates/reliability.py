@@ -37,9 +37,9 @@ class _Outcome:
 def curve(gate: Gate, index: EditIndex) -> tuple[Bin, ...]:
     """The reliability diagram over paraphrases and negative exemplars.
 
-    The first concern their edit, the second do not. By cross-validation: the gate decides on each
-    of some `_MAX_TEXTS` texts with an index without those of its fold. Bins have equal widths, and
-    empty ones are left out. No language model is asked.
+    Paraphrases concern their edit, negative exemplars do not. By cross-validation: the gate decides
+    on each of some `_MAX_TEXTS` texts with an index that lacks the texts of its fold. Bins have
+    equal widths, and empty ones are left out. No language model is asked.
     """
     edits = sorted(index.edits.values(), key=lambda edit: edit.id)
     outcomes_by_bin: dict[int, list[_Outcome]] = defaultdict(list)

@@ -60,7 +60,7 @@ class TextVectors:
         return TextVectors(texts, edits, row_vectors, rows, matrix)
 
     def closest(self, edit_ids: Iterable[int], vector: FloatArray) -> dict[int, float]:
-        """For each edit the largest cosine of a unit vector [d] and those of its texts."""
+        """For each edit the largest cosine of a unit vector [d] and the vectors of its texts."""
         texts_by_edit = {edit_id: self.texts[edit_id] for edit_id in edit_ids}
         all_texts = dict.fromkeys(text for texts in texts_by_edit.values() for text in texts)
         cosines = self._cosines(list(all_texts), vector)

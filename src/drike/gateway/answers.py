@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from starlette.datastructures import Headers
 
 from drike.gateway.calls import Reply
+from drike.models.served.answer_texts import is_thought
 
 _MOST_TEXT = 64 << 10  # characters; what follows is not read
 _MOST_RAW = 1 << 20  # bytes of an answer in JSON, or of one event
@@ -157,6 +158,8 @@ def text_of(values: object) -> str:
 def _text_in(content: object) -> str:
     """A text, or the texts of its parts."""
     if isinstance(content, dict):
+        if is_thought(content):
+            return ""
         return _text_in(content.get("text")) + _text_in(content.get("refusal"))
     if isinstance(content, list):
         return "".join(map(_text_in, content))

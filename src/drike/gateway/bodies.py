@@ -155,9 +155,10 @@ def read_object(body: bytes) -> JsonObject:
 
 
 def read_json(text: bytes | str) -> object:
-    """JSON without NaN and Infinity, in 4 times its bytes, 8 with rare characters.
+    """The value of a JSON text; NaN and Infinity are refused, as they are not JSON.
 
-    Raises ValueError, RecursionError.
+    It takes memory of 4 times the text's bytes, or 8 with rare characters. Raises ValueError,
+    RecursionError.
     """
     return json.loads(text, parse_constant=_refuse)
 
@@ -180,7 +181,7 @@ def _in_utf8(body: bytes) -> bytes:
 def _has_too_many_values(text: bytes) -> bool:
     """Whether JSON has more than `MAX_VALUES` values or texts.
 
-    Of text that is no JSON, the part counts that is.
+    It is told by the text alone, before any value takes memory.
     """
     if sum(map(text.count, _SEPARATORS)) <= MAX_VALUES:  # nearly always
         return False

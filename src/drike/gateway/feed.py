@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +40,7 @@ Answers = dict[AnswerKey, YesOrNo]
 
 
 class RememberedAnswers(Answers):
-    """The last answers of a model, but where it failed: then it may answer the next time."""
+    """The last answers of a model, without its failures: it may answer the next time."""
 
     def remember(self, answers: Answers) -> None:
         """Keep these, too."""
@@ -71,7 +72,10 @@ class RecordedDecision:
 
 @dataclass(frozen=True)
 class _Memories:
-    """What followed from turns under one state of the edits, where a model is asked and else."""
+    """The facts of turns under one state of the edits.
+
+    asked: where a model is asked about uncertain edits. unasked: where none is.
+    """
 
     state: LiveState
     unasked: Memory = field(default_factory=Memory)
@@ -117,7 +121,8 @@ class EditFeed:
         self.aside = WorkThread("drike-aside")
         self._prepare = prepare
         self._clock = clock
-        self._enforced: set[int] = set()  # ids of edits that are or were
+        self._enforced: set[int] = set()  # ids of edits that are enforced, or were
+        self._refreshing = threading.Lock()
         self.live = LiveEdits(
             store,
             gate,
@@ -152,14 +157,15 @@ class EditFeed:
 
         If that fails, `problem` says why, and the edits stay as they were.
         """
-        try:
-            switch = next(reversed(switches(self.store)), Switch())
-            self.live.refresh()
-        except StoreError as problem:
-            self.problem = str(problem)
-            return
-        self.problem = None
-        self.switch = switch
+        with self._refreshing:  # or what was read earlier may take the place of what was read later
+            try:
+                switch = next(reversed(switches(self.store)), Switch())
+                self.live.refresh()
+            except StoreError as problem:
+                self.problem = str(problem)
+                return
+            self.problem = None
+            self.switch = switch
         if self.live.gate_is_stale:
             self.follow_gate()
 
@@ -175,7 +181,7 @@ class EditFeed:
             self.gate_problem = str(problem)
 
     def forget(self) -> None:
-        """Forget what models said about edits, and what followed from turns."""
+        """Forget what models said about edits, and the facts of turns."""
         self.answered.clear()
         self._memories = _Memories(self.live.state)
 
@@ -222,9 +228,9 @@ class EditFeed:
 
         Raises TimeoutError; UnansweredError for a missing answer.
 
-        values: model and headers of a request, for edits that only apply to some; None for all
-        edits. answers: of a model about uncertain edits; None where none is asked. until: by
-        `time.perf_counter`. memory: not the feed's.
+        values: model and headers of a request, by which edits that are only for some requests
+        apply; None for all edits. answers: of a model about uncertain edits; None where none is
+        asked. until: by `time.perf_counter`. memory: used in place of the feed's own.
         """
         state = self.live.state
         index = state.view.index if values is None else state.view.index.applying(values)
@@ -248,7 +254,7 @@ class EditFeed:
         return Follower(decide, index, placement, self.tenant, sources, memory, asked_model)
 
     def _memories_of(self, state: LiveState) -> _Memories:
-        """What is remembered under a state of the edits; what was under another is forgotten."""
+        """What is remembered under a state of the edits; what was under another one is dropped."""
         memories = self._memories
         if memories.state is not state:
             memories = _Memories(state)

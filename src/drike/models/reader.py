@@ -30,6 +30,7 @@ from drike.models.protocols import (
     Score,
     Usage,
 )
+from drike.prompts import FACT_CHANGED
 
 COPY, PARAPHRASE, NEIGHBOUR = range(3)
 _CREDENCE = {
@@ -137,7 +138,6 @@ class _Parts(NamedTuple):
 
 
 _IMAGINED = "Imagine that "
-_CHANGED = "A fact has changed: "
 _QUESTION = "Complete this sentence: "
 _FACT = "New Fact: "
 _PROMPT = "Prompt: "
@@ -244,7 +244,7 @@ class BayesianReader:
         if parsed is None:
             return ""
         answer = parsed.new if parsed.probability > 0.5 else parsed.true
-        thinks = prompt.startswith(_CHANGED) and not prompt.endswith("\nAnswer:")
+        thinks = prompt.startswith(FACT_CHANGED) and not prompt.endswith("\nAnswer:")
         return f"\nAnswer: {answer}" if thinks else f" {answer}"
 
     def _scored(self, request: Request) -> Score:
@@ -282,9 +282,9 @@ def _parts_of(prompt: str) -> _Parts:
         *facts, query = text.split(".\n")
         return _Parts(query, facts, form="imagine")
 
-    if prompt.startswith(_CHANGED):
+    if prompt.startswith(FACT_CHANGED):
         stated, _, question = prompt.partition(_QUESTION)
-        facts = [part.partition(".\n")[0] for part in stated.split(_CHANGED)[1:]]
+        facts = [part.partition(".\n")[0] for part in stated.split(FACT_CHANGED)[1:]]
         query = question.partition("\n")[0]
         return _Parts(query, facts, form="thought")
 

@@ -4,6 +4,7 @@
 (`research/datasets/own.py`).
 """
 
+import math
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -41,6 +42,31 @@ _PATTERNS = {
 }
 
 
+# What spreadsheets and data frames write into a cell that holds nothing. Names are spelt otherwise:
+# Nan is a province, Null a family.
+_NOTHING = frozenset(
+    (
+        *("nan", "NaN", "NAN", "-nan", "-NaN", "NaT", "NULL", "null", "None", "NONE", "undefined"),
+        *("NA", "<NA>", "N/A", "N/a", "n/a", "N.A.", "n.a.", "NA_character_", "\\N"),
+        *("(null)", "(NULL)", "[null]", "[NULL]", "<null>", "<NULL>"),
+        *("#N/A", "#n/a", "#NA", "#N/A N/A", "#NV", "#N/D", "#NULL", "#GETTING_DATA"),
+        *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "1.#INF", "-1.#INF"),
+    )
+)
+# What they write for an error, in any language: #REF!, #NAME?, #DIV/0!, #BEZUG!, Err:502, #####.
+_ERROR = re.compile(r"#[^\W\d_][\w/ ]*[!?]|(?i:err):\d{3}|#{3,}")
+
+
+def says_nothing(cell: object) -> bool:
+    """Whether a cell holds a spreadsheet's or a data frame's mark for nothing, or for an error."""
+    if isinstance(cell, float):
+        return math.isnan(cell)
+    if not isinstance(cell, str):
+        return False
+    text = cell.strip()
+    return text in _NOTHING or _ERROR.fullmatch(text) is not None
+
+
 def columns_by_name(row: Row) -> Mapping[str, list[str]]:
     """The row's columns by their names, whatever their spelling.
 
@@ -59,9 +85,10 @@ def columns_by_name(row: Row) -> Mapping[str, list[str]]:
         if len(same) > 1 and name not in _REPEATABLE:
             both = " and ".join(same)
             raise DataError(f"{row.place} has {both}, which mean the same; remove one of them")
+    prompts = {_as_spelt(prompt) for prompt in columns.get("neighborhood_prompt", ())}
     for answer in columns.get("neighborhood_answer", ()):
-        prompt = answer.replace("answer", "prompt")
-        if prompt not in columns.get("neighborhood_prompt", ()):
+        prompt = _as_spelt(answer).replace("answer", "prompt")
+        if prompt not in prompts:
             raise DataError(f"{row.place} has {answer} and no {prompt}; name both alike")
     return columns
 
@@ -69,10 +96,16 @@ def columns_by_name(row: Row) -> Mapping[str, list[str]]:
 @lru_cache(maxsize=1 << 10)  # rows have the same columns
 def name_of(column: str) -> str | None:
     """The name of a column by its spelling in a file; None for an unknown one."""
+    spelt = _as_spelt(column)
     for name, pattern in _PATTERNS.items():
-        if re.fullmatch(pattern, column):
+        if re.fullmatch(pattern, spelt):
             return name
     return None
+
+
+def _as_spelt(column: str) -> str:
+    """The header of a column as the patterns spell it: "Target new" is target_new."""
+    return re.sub(r"[\s_-]+", "_", column.strip().casefold())
 
 
 def similar_name(column: str) -> str | None:

@@ -1,6 +1,10 @@
 """Edits in a folder, a file each, which people keep in git and a store agrees with."""
 
 import json
+import os
+import stat
+import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -28,6 +32,11 @@ from drike.support.records import parse
 from drike.text.words import words
 
 _SYNCED = ".synced"  # with the checksum of a change to the last edit whose file was written
+_MOST_BYTES = 4 << 20  # of a file; the longest record is shorter
+_LARGEST_ID = 2**63 - 1  # that a database holds
+# Seconds between two looks at a folder of which files seem to be missing, and how many looks.
+_PAUSE = 2.0
+_MOST_LOOKS = 10
 _LONGEST_SLUG = 60  # characters of a subject in the name of a file
 
 
@@ -70,13 +79,15 @@ def sync_folder(
     Each edit is compared by the version that its file was written from. A file that changed becomes
     a change of its edit, one without an id a new edit; where approvals are required, these are
     proposals. What changed in the store is written. An edit that changed in both is left alone, as
-    is one whose file is gone, unless `retire_missing`, for a folder synced before. Raises
-    StoreError, DataError (unreadable files).
+    is one whose file is gone, unless `retire_missing`, for a folder synced before, which then must
+    not change for some seconds. Raises StoreError, DataError (unreadable files).
     """
     folder.mkdir(parents=True, exist_ok=True)
+    if retire_missing:
+        _wait_until_settled(folder)
     files = [_read_file(path) for path in sorted(folder.glob("*.json"))]
     mark = folder / _SYNCED
-    checksum = mark.read_text("utf-8", "replace").strip() if mark.exists() else None
+    checksum = _read_mark(mark)
 
     with store.transaction():
         last_synced = _edit_changed_by(checksum, store.changes())
@@ -110,8 +121,36 @@ def sync_folder(
     return Synced(tuple(written), tuple(changes), tuple(left))
 
 
+def _wait_until_settled(folder: Path) -> None:
+    """Wait until a folder stays as it is: while git checks a branch out, files are missing.
+
+    Raises StoreError if it does not.
+    """
+    before = _listing(folder)
+    for _ in range(_MOST_LOOKS):
+        time.sleep(_PAUSE)
+        now = _listing(folder)
+        if now == before:
+            return
+        before = now
+    raise StoreError(f"{folder} keeps changing: wait until nobody writes there, and sync again")
+
+
+def _listing(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """The files of a folder, each with what changes when it is written."""
+    listing = dict[str, tuple[int, int, int]]()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:  # it went away meanwhile
+                continue
+            listing[entry.name] = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return listing
+
+
 def _edit_changed_by(checksum: str | None, changes: Iterable[EditVersion]) -> int:
-    """The id of the edit of the change with a checksum; 0 if there is none."""
+    """The id of the edit that was changed by the change with a checksum; 0 for an unknown one."""
     return next((change.id for change in changes if change.checksum == checksum), 0)
 
 
@@ -119,6 +158,7 @@ def _take(store: EditStore, files: Sequence[_EditFile], author: str | None) -> _
     """Make the changes that files make. Files of known edits come before those of new ones."""
     edit_ids = edit_ids_by_identity(snapshot(store))
     taken = _Taken({}, [], {})
+    copies = _copies(store, files)
     for file in sorted(files, key=lambda file: file.edit_id is None):
         # An edit may be stored while its file has no id, as after a sync that was cut short.
         edit_id = file.edit_id
@@ -128,6 +168,11 @@ def _take(store: EditStore, files: Sequence[_EditFile], author: str | None) -> _
 
         changes: Sequence[EditVersion] = ()
         try:
+            if file.path in copies:
+                raise StoreError(
+                    f"edit {edit_id} is also in {copies[file.path].name}: keep one of them, or "
+                    "take id and version out of the copy, to add it anew"
+                )
             if edit_id in taken.file_by_edit:
                 other = taken.file_by_edit[edit_id].path.name
                 raise StoreError(f"edit {edit_id} is also in {other}: keep one of them")
@@ -138,9 +183,40 @@ def _take(store: EditStore, files: Sequence[_EditFile], author: str | None) -> _
         taken.changes.extend(changes)
         if changes:
             edit_id = changes[-1].id
-        if edit_id is not None:
+        if edit_id is not None and (file.path not in copies or edit_id not in taken.file_by_edit):
             taken.file_by_edit[edit_id] = file
     return taken
+
+
+def _copies(store: EditStore, files: Sequence[_EditFile]) -> dict[Path, Path]:
+    """The files that must not change the edit whose id they have, as others have it, too.
+
+    Each comes with one of the others. The file that says what its version says is the edit's; where
+    that is none or several, nobody knows which one is, and all are copies.
+    """
+    counts = Counter(file.edit_id for file in files)
+    files_by_edit = dict[int, list[_EditFile]]()
+    for file in files:
+        if file.edit_id is not None and counts[file.edit_id] > 1:
+            files_by_edit.setdefault(file.edit_id, []).append(file)
+
+    copies = dict[Path, Path]()
+    for edit_id, same in files_by_edit.items():
+        unchanged = [file for file in same if _is_unchanged(store, edit_id, file)]
+        own = unchanged[0] if len(unchanged) == 1 else None
+        for place, file in enumerate(same):
+            if file is not own:
+                copies[file.path] = (own or same[place - 1]).path
+    return copies
+
+
+def _is_unchanged(store: EditStore, edit_id: int, file: _EditFile) -> bool:
+    """Whether a file says what the version says that it was written from."""
+    try:
+        base = _base_of(file, versions_of(store, edit_id))
+    except StoreError:
+        return False
+    return _content(file.record) == _content(base)
 
 
 def _without_file(
@@ -203,17 +279,47 @@ def _base_of(file: _EditFile, versions: Sequence[EditVersion]) -> EditRecord:
 def _read_file(path: Path) -> _EditFile:
     """What a file of the folder says. Raises DataError."""
     try:
-        values = parse(path.read_text("utf-8-sig"))
+        values = parse(_read_bytes(path).decode("utf-8-sig"))
         if not isinstance(values, dict):
             raise ValueError("it is no JSON object")
         edit_id = values.pop("id", None)
         version = values.pop("version", 0)
-        if not isinstance(edit_id, int | None) or type(version) is not int:
+        if type(version) is not int or (edit_id is not None and type(edit_id) is not int):
             raise ValueError("id and version are no numbers")
+        if edit_id is not None and not 1 <= edit_id <= _LARGEST_ID:
+            raise ValueError("its id is none that a store gives")
         return _EditFile(path, edit_id, version, checked(record_of(values)))
     except (ValueError, RecordError, OSError) as problem:
         remedy = "correct it, or take it out of the folder"
         raise DataError(f"{path} is no edit ({problem}): {remedy}") from None
+
+
+def _read_bytes(path: Path) -> bytes:
+    """What a regular file holds. Raises OSError, ValueError for any other, and for a large one.
+
+    A link may lead out of the folder, a device never ends, and a pipe waits.
+    """
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ValueError("it is no regular file")
+    # Another file may have taken its place meanwhile.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(path, flags), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise ValueError("it is no regular file")
+        content = stream.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ValueError(f"it has more than {_MOST_BYTES >> 20} MB")
+    return content
+
+
+def _read_mark(mark: Path) -> str | None:
+    """The checksum in the file that says what was synced last; None if there is no such file."""
+    try:
+        return _read_bytes(mark).decode("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError) as problem:
+        raise DataError(f"{mark} cannot be read ({problem}): remove it, and sync again") from None
 
 
 def _write(
@@ -231,11 +337,13 @@ def _write(
     values |= {"id": edit.id, "version": edit.version}
     text = json.dumps(values, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
 
-    is_written = not path.exists() or path.read_text("utf-8") != text
-    if is_written:
-        write_text(path, text)
+    is_written = not path.exists() or _read_bytes(path) != text.encode()
     if file is not None and file.path != path:
-        file.path.unlink()
+        # Written first and then renamed, so that at no moment two files have the edit.
+        write_text(file.path, text)
+        file.path.rename(path)
+    elif is_written:
+        write_text(path, text)
     return path.name if is_written else None
 
 
@@ -244,7 +352,7 @@ def _free_path(folder: Path, edit: EditVersion, file: _EditFile | None) -> Path:
     slug = "-".join(words(edit.record.subject))[:_LONGEST_SLUG].strip("-") or "edit"
     path = folder / f"{edit.id:05}-{slug}.json"
     numbers = count(2)
-    while path.exists() and not (file is not None and path == file.path):
+    while os.path.lexists(path) and not (file is not None and path == file.path):
         path = folder / f"{edit.id:05}-{slug}-{next(numbers)}.json"
     return path
 

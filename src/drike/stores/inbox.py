@@ -178,7 +178,7 @@ class Inbox:
             return int(deleted.rowcount)
 
     def mark_wrong(self, number: int, author: str | None = None) -> Report:
-        """Make an open report of a sample. Raises StoreError if it is none."""
+        """Turn a sample into an open report. Raises StoreError for a report that is no sample."""
         with self._database.transaction():
             sample = self.report(number)
             if sample.state is not ReportState.SAMPLE:

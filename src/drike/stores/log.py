@@ -145,7 +145,7 @@ class EditLog:
         return self._database.wait(query, [after], timeout)
 
     def _begin(self) -> None:
-        """Find out where the log ends, and make the claims again if they are not those of it."""
+        """Find out where the log ends, and make the claims again if they do not belong to it."""
         end = self._read_end()
         saved = self._settings.get(CLAIMS) or ""
         if not (self._claims_verified and saved):

@@ -15,7 +15,7 @@ _ANSWERS = ("output", "answer", "response", "text", "content")
 
 
 def read_reports(path: Path, kept: Sequence[Report] = ()) -> tuple[list[Report], list[str]]:
-    """The reports in a file, and why its other rows are none, or are in `kept` already.
+    """The new reports in a file, and a sentence on each row that is no report or is in `kept`.
 
     Raises DataError for a file that cannot be read.
     """

@@ -13,11 +13,12 @@ from drike.edits.times import holds_at, stamp
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Every edit by id, in the version that decides, as a log of `revision` changes has it.
+    """What the edits of a store are after the first `revision` changes of its log.
 
-    proposals: by id, the versions that wait for approval. head: the checksum of the last change.
-    histories: how often the store was found to hold another log, as after a restore. unchanged: by
-    id, the version since which an edit says the same.
+    edits: by id, each in the version that decides. proposals: by id, the versions that wait for
+    approval. head: the checksum of the last change. histories: how often the store was found to
+    hold another log, as after a restore. unchanged: by id, the number of the version since which an
+    edit says the same.
     """
 
     revision: int = 0

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,16 +14,29 @@ from drike.edits.record import LISTS, REQUIRED, EditRecord, RecordError
 from drike.edits.record_checks import checked
 from drike.edits.record_json import record_of
 from drike.errors import DataError
-from drike.stores.columns import COLUMNS, SEPARATOR, columns_by_name, name_of, similar_name
+from drike.stores.columns import (
+    COLUMNS,
+    SEPARATOR,
+    columns_by_name,
+    name_of,
+    says_nothing,
+    similar_name,
+)
 from drike.stores.imports import Imported, PlacedRecord, ReadRow
 from drike.support.files import write_text
 from drike.support.records import encodable
-from drike.support.rows import Row, rows_in, shown
+from drike.support.rows import OverlongRowError, Row, rows_in, shown
 
 # Fields of a record, by the names of their columns.
 _FIELDS = {"prompt": "query", "paraphrase": "paraphrases"}
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id", "move")
 _REASON = "refused because"  # a column of refused rows, which is not read again
+
+# A cell that a spreadsheet would take for a formula is written with a sign before it, which is
+# taken off when refused rows are read again. Numbers are none.
+_QUOTE = "'"
+_FORMULA = re.compile(r"'*[\s\0]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d+)*|[.,]\d+)(?:[eE][+-]?\d+)?%?")
 
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _ZEROS = 0.25  # share of zero bytes at every other place that tells UTF-16 without a mark
@@ -103,7 +117,9 @@ class _RowReader:
         """The record of a row, or why the row is refused."""
         row = self._renamed(row)
         try:
-            return PlacedRecord(row.place, checked(self._record(row)))
+            record = self._record(row)
+            _require_texts(record, row)
+            return PlacedRecord(row.place, checked(record))
         except DataError as problem:  # which names the place
             return str(problem)
         except (RecordError, ValueError) as problem:
@@ -129,7 +145,7 @@ class _RowReader:
         """The row with the names that its columns have here, and unknown columns as metadata."""
         values = {
             self.columns.get(column, column): value
-            for column, value in row.values.items()
+            for column, value in _as_given(row.values).items()
             if column != _REASON
         }
         renamed = replace(row, values=values)
@@ -144,7 +160,7 @@ class _RowReader:
         metadata: dict[Any, Any] = {
             column: str(value)
             for column, value in values.items()
-            if column in unknown and value not in (None, "")
+            if column in unknown and value not in (None, "") and not says_nothing(value)
         }
         known = {column: value for column, value in values.items() if column not in unknown}
         if isinstance(known.get("metadata"), dict):
@@ -160,11 +176,14 @@ def _record_of_own(row: Row) -> EditRecord:
     for name, columns in columns_by_name(row).items():
         cells = [row.values[column] for column in columns]
         cells = [cell for cell in cells if cell is not None and str(cell).strip()]
+        field = _FIELDS.get(name, name)
+        if field not in REQUIRED:  # which are refused, and not left out
+            cells = [cell for cell in cells if not says_nothing(cell)]
         if not cells or name in _NOT_STORED:
             continue
-        field = _FIELDS.get(name, name)
         if field in LISTS:
-            values[field] = [text for cell in cells for text in _texts_in(cell)]
+            texts = [text for cell in cells for text in _texts_in(cell)]
+            values[field] = [text for text in texts if not says_nothing(text)]
         else:
             values[field] = cells[0]
 
@@ -176,6 +195,18 @@ def _record_of_own(row: Row) -> EditRecord:
     if enforce in ("true", "false"):
         values["enforce"] = enforce == "true"
     return record_of(values)
+
+
+def _require_texts(record: EditRecord, row: Row) -> None:
+    """Raise DataError for a needed field in which a spreadsheet says that it has nothing."""
+    for name in REQUIRED:
+        text = getattr(record, name)
+        if says_nothing(text):
+            remedy = "write the text that is meant, or add such an edit with drike edits add"
+            raise DataError(
+                f"{row.place}: {name} is {shown(text)!r}, by which tables mark an empty cell or an "
+                f"error: {remedy}"
+            )
 
 
 def _texts_in(cell: object) -> list[Any]:
@@ -190,25 +221,58 @@ def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Importe
 
     rows: all rows of the file, which were imported.
     """
-    # Of some rows nothing could be read.
-    cells_by_place = {place: _cells(row) for place, row in enumerate(rows) if isinstance(row, Row)}
+    cells_by_place = dict[int, dict[str, object]]()
+    surplus_by_place = dict[int, Sequence[str]]()
+    for place, row in enumerate(rows):
+        if isinstance(row, Row):
+            cells_by_place[place] = _cells(_as_given(row.values))
+        elif isinstance(row, OverlongRowError):
+            cells_by_place[place] = _cells(_as_given(row.cells))
+            surplus_by_place[place] = row.surplus
+        # Of other rows nothing could be read.
     columns = dict[str, None]()  # those of all rows, in their order
     for cells in cells_by_place.values():
         columns |= dict.fromkeys(cells)
     columns.pop(_REASON, None)
 
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, [*columns, _REASON], extrasaction="ignore")
-    writer.writeheader()
+    writer = csv.writer(text)
+    writer.writerow([*map(_quoted, columns), _REASON])
     for place, reason in zip(imported.places, imported.refused, strict=True):
         if place in cells_by_place:
-            writer.writerow(cells_by_place[place] | {_REASON: reason})
+            line = [cells_by_place[place].get(column) for column in columns]
+            # Cells beyond the header stay beyond it, so that the row is not read before it is put
+            # right.
+            surplus = surplus_by_place.get(place, ())
+            writer.writerow(list(map(_quoted, [*line, reason, *surplus])))
     write_text(path, encodable(text.getvalue()))
 
 
-def _cells(row: Row) -> dict[str, object]:
+def _quoted(cell: object) -> object:
+    """A cell in which no spreadsheet sees a formula, even if it begins as one."""
+    text = str(cell)
+    if _FORMULA.match(text) and not _NUMBER.fullmatch(text):
+        return _QUOTE + text
+    return cell
+
+
+def _as_given(cells: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The cells of a row, by column, as they were before `write_refused`, if they come from it."""
+    if _REASON not in cells:
+        return cells
+    return {_unquoted(column): _unquoted(cell) for column, cell in cells.items()}
+
+
+def _unquoted(cell: Any) -> Any:
+    """What `_quoted` was given."""
+    if isinstance(cell, str) and cell.startswith(_QUOTE) and _FORMULA.match(cell):
+        return cell.removeprefix(_QUOTE)
+    return cell
+
+
+def _cells(row_values: Mapping[str, Any]) -> dict[str, object]:
     """A row as CSV has it: several texts in one cell, and metadata in columns of its own."""
-    values = dict(row.values)
+    values = dict(row_values)
     metadata = values.get("metadata")
     if isinstance(metadata, dict):
         del values["metadata"]

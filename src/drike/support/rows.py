@@ -20,6 +20,10 @@ GROUP = "records"  # the single field of a row that is published as a bare list 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of CSV files
 _LONGEST_SHOWN = 60  # characters of a value in a message
 _LONGEST = 10_000  # characters of a text
+_NAMED_SEPARATOR = re.compile(
+    r"""\s*(?P<quote>"?)sep=(?P<separator>[^\w\s"']|\t)(?P=quote)[,; \t]*(?:\r\n?|\n)""",
+    re.IGNORECASE,
+)
 _SURROGATE = re.compile(r"[\ud800-\udfff]")  # half a character: JSON can spell it, UTF-8 cannot
 
 
@@ -185,6 +189,18 @@ def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
     return rows, hashlib.sha256(content).hexdigest()
 
 
+class OverlongRowError(DataError):
+    """A row of CSV with more cells than the header has columns.
+
+    cells: those of the columns, by column, and surplus: the further ones.
+    """
+
+    def __init__(self, message: str, cells: dict[str, Any], surplus: Sequence[str]) -> None:
+        super().__init__(message)
+        self.cells = cells
+        self.surplus = surplus
+
+
 def _none_may_repeat(column: str) -> bool:
     return False
 
@@ -222,9 +238,7 @@ def _rows_of_csv(
 
     The last fields of a short row are None.
     """
-    # The header, which has none of the separators in its names, decides on one of them.
-    first_line = text.lstrip().partition("\n")[0]
-    separator = max(SEPARATORS, key=first_line.count)
+    separator, text = _separator_of(text)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     header = list[str]()
     columns = list[str]()
@@ -239,16 +253,37 @@ def _rows_of_csv(
                 columns = _numbered(header, name, may_repeat)
             elif len(cells) > len(columns):
                 what = f"{len(cells)} fields and the header {len(columns)}"
-                remedy = f"put texts with {SEPARATORS[separator]} in quotes"
-                yield DataError(f"{name}, row {index} has {what}; {remedy}")
+                separators = SEPARATORS.get(separator, repr(separator))
+                remedy = f"put texts with {separators} in quotes"
+                message = f"{name}, row {index} has {what}; {remedy}"
+                surplus = line[len(columns) : len(cells)]
+                yield OverlongRowError(message, _values_of(columns, line), surplus)
             else:
-                values = dict(zip_longest(columns, line[: len(columns)]))
-                values.pop("", None)
-                yield Row(name, index, values)
+                yield Row(name, index, _values_of(columns, line))
     except csv.Error as error:
         raise DataError(
             f"{name}, row {index + 1} is not valid CSV ({error}); correct its quotes"
         ) from None
+
+
+def _separator_of(text: str) -> tuple[str, str]:
+    """The separator of a text of CSV, and the text from its header on.
+
+    A first line "sep=;", which spreadsheets read and do not count as a row, names it. Else the
+    header, which has none of the separators in its names, decides on one of them.
+    """
+    named = _NAMED_SEPARATOR.match(text)
+    if named:
+        return named["separator"], text[named.end() :]
+    first_line = text.lstrip().partition("\n")[0]
+    return max(SEPARATORS, key=first_line.count), text
+
+
+def _values_of(columns: Sequence[str], line: Sequence[str]) -> dict[str, Any]:
+    """The cells of a line by column, without those of a column that has no name."""
+    values = dict(zip_longest(columns, line[: len(columns)]))
+    values.pop("", None)
+    return values
 
 
 def _without_blank_end(cells: list[str]) -> list[str]:

@@ -91,7 +91,7 @@ def ending(text: str) -> Span:
 
 
 def blocks_of(text: str) -> tuple[list[Span], list[Span]]:
-    """What stands between marks, with these: all such blocks, and those of code."""
+    """The blocks between marks, marks included: first all of them, then only those of code."""
     blocks: list[Span] = []
     code: list[Span] = []
     unclosed: set[str] = set()  # marks that are not searched for again

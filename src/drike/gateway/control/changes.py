@@ -253,7 +253,8 @@ async def report(call: AdminCall) -> Json:
 
 async def draft(call: AdminCall) -> Json:
     """Draft an edit from reports of the same, and close them."""
-    numbers, author = _numbers(call), call.principal.author
+    numbers = _numbers(call)
+    author = call.principal.author
     return await call.write(
         lambda store: drafts.draft(store, numbers, call.feed.index, author=author)
     )
@@ -261,7 +262,8 @@ async def draft(call: AdminCall) -> Json:
 
 async def close(call: AdminCall) -> Json:
     """Close reports, all or none, for a reason."""
-    reason, author = call.field("reason", str), call.principal.author
+    reason = call.field("reason", str)
+    author = call.principal.author
     return await _for_each(
         call,
         lambda store, number: Inbox(store.database).close(number, author=author, reason=reason),

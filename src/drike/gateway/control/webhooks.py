@@ -12,6 +12,7 @@ import logging
 import secrets
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -23,7 +24,7 @@ from drike.edits.record import EditVersion, Move, Status, StoreError
 from drike.edits.times import stamp
 from drike.errors import UsageError
 from drike.gateway.health import health_of_edits
-from drike.models.served import is_exposed, is_http, key_in
+from drike.models.served import is_exposed, is_http, is_loopback, key_in
 from drike.stores.edit_store import EditStore
 from drike.stores.moves import due
 from drike.stores.snapshots import Snapshot
@@ -41,6 +42,10 @@ _LONGEST_PAUSE = 60.0  # after failures
 _LOOK_EVERY = 300.0  # at counts and reviews
 _LEASE = 30.0  # for which one gateway sends
 _TIMEOUT = 10.0
+_TRIES = 8  # of an event that its receiver refuses: about three minutes
+# Answers by which a receiver refuses an event for good, and those among them to be tried again.
+_REFUSALS = range(300, 500)
+_PASSING = (408, 409, 421, 423, 425, 429)
 _DAYS = 7  # of traffic
 _FIELDS = ("subject", "query", "target_new", "status", "author", "reason", "owner")
 _MOVES = {Move.PROPOSE: "proposed", Move.APPROVE: "approved"}
@@ -51,7 +56,7 @@ Send = Callable[[bytes, Mapping[str, str]], None]
 
 @dataclass(frozen=True)
 class Sent:
-    """What was sent."""
+    """What was sent of a store, as its settings keep it."""
 
     change: int = 0  # the number of the last change
     due: Mapping[str, str] = field(default_factory=dict)  # by edit, the review that was due
@@ -60,7 +65,10 @@ class Sent:
 
 @dataclass(frozen=True)
 class Event:
-    """Something to tell. id: the same however often it is sent. sent: what was sent once it is."""
+    """Something to tell.
+
+    id: the same however often it is sent. sent: what counts as sent once this event is.
+    """
 
     id: str
     name: str
@@ -103,6 +111,14 @@ def _slips(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iter
         yield Event(f"slipping-{key}@{version}", "slipping", edit, sent, more)
 
 
+@dataclass(frozen=True)
+class _Pause:
+    """How long a tenant whose events could not be sent is left in peace, and until when."""
+
+    seconds: float
+    until: float
+
+
 class Notifier:
     """Sends events from a thread.
 
@@ -123,6 +139,8 @@ class Notifier:
         self._token = secrets.token_hex(8)  # by which others know who sends
         self._stopped = threading.Event()
         self._next_look: dict[str, float] = {}  # at counts and reviews, by tenant
+        self._pauses: dict[str, _Pause] = {}  # after failures, by tenant
+        self._tries: dict[tuple[str, str], int] = {}  # of refused events, by tenant and event
         self._thread = threading.Thread(target=self._run, name="drike-notify", daemon=True)
 
     def start(self) -> None:
@@ -138,17 +156,44 @@ class Notifier:
     def send_new(self) -> None:
         """Send what is new, of each tenant in order.
 
-        Raises OSError where it was not taken, StoreError, ValueError.
+        Raises the first problem once all tenants had their turn: OSError where an event was not
+        taken, StoreError, ValueError.
         """
-        problems: list[Exception] = []
+        problems = [
+            self._problem_of(tenant, store, edits)
+            for tenant, (store, edits) in self._stores().items()
+        ]
+        for problem in problems:
+            if problem is not None:
+                raise problem
+
+    def _send_due(self) -> None:
+        """Send what is new of those tenants that need not wait after a failure."""
         for tenant, (store, edits) in self._stores().items():
-            try:
-                if self._may_send(store):
-                    self._send_new_of(tenant, store, edits)
-            except (StoreError, ValueError) as problem:  # those of others are sent
-                problems.append(problem)
-        if problems:
-            raise problems[0]
+            before = self._pauses.get(tenant)
+            if before is not None and time.monotonic() < before.until:
+                continue
+            problem = self._problem_of(tenant, store, edits)
+            if problem is None:
+                self._pauses.pop(tenant, None)
+                continue
+            if before is None:
+                _LOG.warning(
+                    "events about edits of %s cannot be sent, and are tried again: %s",
+                    tenant,
+                    problem,
+                )
+            seconds = min(2 * before.seconds, _LONGEST_PAUSE) if before else _INTERVAL
+            self._pauses[tenant] = _Pause(seconds, time.monotonic() + seconds)
+
+    def _problem_of(self, tenant: str, store: EditStore, edits: Snapshot) -> Exception | None:
+        """Send what is new of a tenant; return what prevented it, which concerns no other one."""
+        try:
+            if self._may_send(store):
+                self._send_new_of(tenant, store, edits)
+        except Exception as problem:  # a receiver may answer anything, and is asked again
+            return problem
+        return None
 
     def _send_new_of(self, tenant: str, store: EditStore, edits: Snapshot) -> None:
         text = store.settings.get(_SENT)
@@ -185,7 +230,7 @@ class Notifier:
 
     def _tell(self, tenant: str, store: EditStore, event: Event) -> Sent:
         """Send an event, and note that it is sent."""
-        # A slow receiver must not end the time for which this gateway sends.
+        # A slow receiver may have used up the lease, so that another gateway sends by now.
         if not self._may_send(store):
             raise StoreError(f"another gateway sends the events of {tenant} now")
         body = event.body(tenant)
@@ -196,9 +241,32 @@ class Notifier:
             "Content-Type": "application/json",
             "x-drike-signature": f"sha256={self._signature(time_sent, body)}",
         }
-        self._send(body, headers)
+        try:
+            self._send(body, headers)
+        except urllib.error.HTTPError as refusal:
+            if not self._is_given_up(tenant, event, refusal):
+                raise
+        self._tries.pop((tenant, event.id), None)
         store.settings.save(_SENT, json.dumps(asdict(event.sent)))
         return event.sent
+
+    def _is_given_up(self, tenant: str, event: Event, refusal: urllib.error.HTTPError) -> bool:
+        """Whether a refused event has had its tries, so that it holds up those after it no more."""
+        if refusal.code not in _REFUSALS or refusal.code in _PASSING:
+            return False
+        key = (tenant, event.id)
+        tries = self._tries.get(key, 0) + 1
+        self._tries[key] = tries
+        if tries < _TRIES:
+            return False
+        _LOG.error(
+            "the event %s of %s is dropped, as its receiver refused it %d times: %s",
+            event.id,
+            tenant,
+            tries,
+            refusal,
+        )
+        return True
 
     def _signature(self, time_sent: str, body: bytes) -> str:
         signed = time_sent.encode() + b"." + body
@@ -223,17 +291,15 @@ class Notifier:
         return True
 
     def _run(self) -> None:
-        pause = _INTERVAL
-        while not self._stopped.wait(pause):
+        is_failing = False
+        while not self._stopped.wait(_INTERVAL):
             try:
-                self.send_new()
-                pause = _INTERVAL
-            except Exception as problem:  # a receiver may answer anything, and is asked again
-                if pause == _INTERVAL:
-                    _LOG.warning(
-                        "events about edits cannot be sent, and are tried again: %s", problem
-                    )
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                self._send_due()
+                is_failing = False
+            except Exception as problem:  # the stores cannot be listed now
+                if not is_failing:
+                    _LOG.warning("events about edits cannot be sent now: %s", problem)
+                is_failing = True
 
 
 def webhook(address: str) -> tuple[Send, str]:
@@ -258,7 +324,10 @@ def webhook(address: str) -> tuple[Send, str]:
         raise UsageError(
             f"events are signed: set ${SECRET} to a secret that their receiver knows, too"
         )
-    opener = urllib.request.build_opener(_NoRedirects)
+    handlers: list[type | urllib.request.BaseHandler] = [_NoRedirects]
+    if is_loopback(url.hostname):  # which a proxy does not reach, and what it is sent is in clear
+        handlers.append(urllib.request.ProxyHandler({}))
+    opener = urllib.request.build_opener(*handlers)
 
     def send(body: bytes, headers: Mapping[str, str]) -> None:
         request = urllib.request.Request(  # noqa: S310 - checked above

@@ -108,10 +108,10 @@ class _File:
 
 
 class Keys:
-    """The keys in a file, or those that a store keeps in its database; without any there are none.
+    """The keys in a file, or those that a store keeps in its database.
 
-    They are read again, every `interval` seconds, whenever others have changed them. Raises
-    KeysError for a bad file.
+    `refresh`, called every `interval` seconds, reads them again where others have changed them.
+    Raises KeysError for a bad file.
     """
 
     def __init__(self, place: Path | EditStore) -> None:

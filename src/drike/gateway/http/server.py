@@ -259,7 +259,7 @@ def listen(host: str, port: int, shared: bool = False) -> socket.socket:
 
 
 def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
-    """A server of both applications, told apart by the port; the lifespan is that of `admin`."""
+    """A server of both applications, told apart by the port; `admin` also has the lifespan."""
 
     async def by_port(scope: Scope, receive: Receive, send: Send) -> None:
         to_admin = scope["type"] != "http" or scope["server"][1] == admin_port

@@ -31,7 +31,6 @@ _SETTING = "placement"  # of a store
 CHAT_TOKENS = 64  # of an answer in a chat
 _FIRST = 4  # questions of each kind in the first round
 _BRIEF = 6  # words of an answer that is compared as a whole
-_STATES_NEW = (Stated.NEW, Stated.BOTH)
 # What stores and tables call the aspects that questions test.
 _NAMES = {
     Aspect.REWRITE: "own query",
@@ -400,9 +399,9 @@ def _is_right(question: EditQuestion, answer: str, unedited: Mapping[str, str]) 
     if question.kind.concerns:
         return record.states(answer, question.text) is Stated.NEW
     before = unedited[question.text]
-    if record.states(answer) in _STATES_NEW and record.states(before) not in _STATES_NEW:
+    if record.states(answer).includes_new and not record.states(before).includes_new:
         return False
     line = first_line(before)
     if not 0 < len(line.split()) <= _BRIEF:
         return True  # a long answer is hardly given twice in the same words
-    return stated(answer, [line.strip(" .")]) in _STATES_NEW
+    return stated(answer, [line.strip(" .")]).includes_new

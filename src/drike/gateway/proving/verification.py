@@ -14,7 +14,6 @@ from drike.models.served import estimated_tokens
 from drike.stores.verifications import VerifiedQuestion
 
 Message = Mapping[str, str]
-_STATES_NEW = (Stated.NEW, Stated.BOTH)
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,9 @@ class EditVerdict:
         record = self.question.edit.record
         if self.matched:
             return "the edit matches"
-        if self.stated not in _STATES_NEW:
+        if not self.stated.includes_new:
             return ""
-        if self.unedited is not None and record.states(self.unedited) in _STATES_NEW:
+        if self.unedited is not None and record.states(self.unedited).includes_new:
             return ""  # as the model says without edits
         return f"states {record.target_new!r}"
 

@@ -16,9 +16,9 @@ STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 class Plan:
     """A scoring strategy, and the reason for it.
 
-    tree: one forward over a packed tree reads shared prefixes once. fork: so do a forward per
-    branch of the tree and a copy of the model's own cache at every fork. naive: one forward per
-    request, possible with any model.
+    tree: one forward over a packed tree reads shared prefixes once. fork: one forward per branch of
+    the tree reads them once, too, as the model's own cache is copied at every fork. naive: one
+    forward per request, possible with any model.
     """
 
     strategy: Strategy

@@ -81,9 +81,9 @@ class PrefixCache:
         return sum(trunk.bytes for trunk in self._trunks)
 
     def _longest_match(self, ids: Ids) -> _Match:
-        """The first of the trunks with the longest common prefix with `ids`.
+        """The trunk with the longest common prefix with `ids`, the first of several.
 
-        Of length 0 if there is none.
+        The match has length 0 if no trunk has a common prefix with them.
         """
         # Most trunks differ from `ids` within a few tokens, so a comparison of these rules them
         # out.

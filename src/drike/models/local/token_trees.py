@@ -155,7 +155,7 @@ def shared_prefix(a: Ids, b: Ids) -> int:
 def _sorted(tokens: Sequence[Ids]) -> list[int]:
     """Indices in lexicographic order: sequences with a common prefix are neighbours.
 
-    Of those of which one is the prefix of the next, the shortest comes first.
+    A sequence that is a prefix of others comes before them.
     """
     # Non-negative numbers whose highest byte comes first have the order of their bytes.
     keys = [sequence.astype(">i8").tobytes() for sequence in tokens]

@@ -55,7 +55,7 @@ class Address:
 
 
 def is_served(name: str) -> bool:
-    """Whether a name is that of a model behind an API."""
+    """Whether a name stands for a model behind an API: SERVICE:MODEL."""
     service, colon, _ = name.partition(":")
     return bool(colon) and service.casefold() in SERVICES
 
@@ -63,7 +63,7 @@ def is_served(name: str) -> bool:
 def parse_address(name: str, *, allow_http: bool = False) -> Address:
     """Parse a name, which must be one that `is_served`.
 
-    Raises ModelError for an address that is none, or that contains more than a path, and for http
+    Raises ModelError for an address that cannot be one or contains more than a path, and for http
     to another machine unless that is allowed.
     """
     written_service, _, rest = name.partition(":")

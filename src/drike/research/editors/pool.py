@@ -248,7 +248,7 @@ def _collides(shown: Edit, edit: Edit) -> bool:
 def rotations(edits: Sequence[Edit]) -> list[Edits]:
     """For each distinct edit the group of it and then the others, as `Pool.for_groups` takes them.
 
-    The number of distinct edits is that of the groups, and the length of each.
+    There are as many groups as distinct edits, and each has all of these.
     """
     distinct = list(dict.fromkeys(edits))
     return [(edit, *(other for other in distinct if other != edit)) for edit in distinct]

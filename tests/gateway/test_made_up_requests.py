@@ -1,6 +1,7 @@
 """Any request in any dialect is edited, passed as it is, or refused: never a fault of the gateway, never half edited.
 
-`make test` tries 200 through the whole gateway in process, `make reliability` 200,000, and 2,000 over sockets.
+`make test` tries 200 through the whole gateway in process, `make reliability` 200,000, and 2,000
+over sockets.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from drike.live.corrections import Corrections
 from drike.stores.opening import open_store
 from tests.fakes.conversations import BLOCK, RECORDS
 from tests.fakes.gateways import running
+from tests.fakes.made_up_requests import APIS, made_up, requests
 from tests.fakes.tally import Tally
 from tests.fakes.upstreams import upstream
-from tests.hostile.requesting import APIS, made_up, requests
 
 FEW, MANY, OVER_SOCKETS = 200, 200_000, 2_000
 SCOPES = {"fired", "abstained", "unread"}
@@ -105,7 +106,10 @@ def differences(old: object, new: object, path: tuple[Any, ...] = ()) -> Iterato
 
 
 def wrong(status: int, scope: str, sent: tuple[bytes, bytes], got: bytes | None) -> Iterator[str]:
-    """What is wrong with the answer to a request. got: what the upstream got; None if it was not asked."""
+    """What is wrong with the answer to a request.
+
+    got: what the upstream got; None if it was not asked.
+    """
     body, encoding = sent
     if status != 200:
         if not 400 <= status < 500 or got is not None:
@@ -165,7 +169,10 @@ def test_200_000_requests_are_edited_passed_or_refused(
 
 
 def check_library(number: int, seed: int, place: Path) -> None:
-    """Put edits into made-up requests without a gateway. The requests themselves stay as they are."""
+    """Put edits into made-up requests without a gateway.
+
+    The requests themselves stay as they are.
+    """
     rng, edited, mistakes = random.Random(seed), 0, list[str]()
     with closing(open_store(place / "edits.db")) as store:
         for record in RECORDS:

@@ -1,4 +1,4 @@
-"""Stopped runs, resumed again and again, end like uninterrupted ones (`killing.py` stops and compares them)."""
+"""Stopped runs, resumed again and again, end like uninterrupted ones (`killed_runs.py` compares them)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Harness:
     """A process that runs one series after another. It has no threads, so that its runs can be forks."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.hostile.killing", "--lines"]
+        command = [sys.executable, "-m", "tests.runs.killed_runs", "--lines"]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
             command, stdin=pipe, stdout=pipe, text=True, env=ENVIRONMENT, cwd=ROOT
@@ -97,7 +97,7 @@ def test_a_hundred_full_disk_runs_resume_to_the_same_end(
 
 @pytest.mark.reliability
 def test_no_other_writer_leaves_a_partial_file_on_a_full_disk(tally: Tally) -> None:
-    command = [sys.executable, "-m", "tests.hostile.filling"]
+    command = [sys.executable, "-m", "tests.runs.full_disks"]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, env=ENVIRONMENT, cwd=ROOT
     )

@@ -1,19 +1,20 @@
 """Kill processes that write to a store of edits, or fill their disk, and check what the store holds afterwards.
 
-    python -m tests.hostile.storing kill --times 1000
-    python -m tests.hostile.storing full --times 200
-    python -m tests.hostile.storing share --times 20
-    python -m tests.hostile.storing move --times 20
-    python -m tests.hostile.storing kill --times 1000 --postgres
+    python -m tests.stores.killed_writers kill --times 1000
+    python -m tests.stores.killed_writers full --times 200
+    python -m tests.stores.killed_writers share --times 20
+    python -m tests.stores.killed_writers move --times 20
+    python -m tests.stores.killed_writers kill --times 1000 --postgres
 
-Every writer is a fork of this process. It adds edits, supersedes and retires them, also several in one transaction,
-proposes and approves changes, and reports each change once the store has acknowledged it. *kill*: a third is killed at
-any time, the others while a journal exists, so in the middle of a change. *full*: a limit on file size (RLIMIT_FSIZE)
-ends the writer. *share*: two writers at once, which also try to add the same facts. Afterwards every acknowledged
-change must be there, no transaction may be there in part, and SQLite must find the file intact. --postgres: stores in a
-PostgreSQL server, which is started for the series; a transaction in progress takes the place of the journal. *move*:
-two writers propose, approve, reject, change, review and retire each other's edits, where two approvals are required;
-nothing may be in use without them.
+Every writer is a fork of this process. It adds edits, supersedes and retires them, also several in
+one transaction, proposes and approves changes, and reports each change once the store has
+acknowledged it. *kill*: a third is killed at any time, the others while a journal exists, so in the
+middle of a change. *full*: a limit on file size (RLIMIT_FSIZE) ends the writer. *share*: two
+writers at once, which also try to add the same facts. Afterwards every acknowledged change must be
+there, no transaction may be there in part, and SQLite must find the file intact. --postgres: stores
+in a PostgreSQL server, which is started for the series; a transaction in progress takes the place
+of the journal. *move*: two writers propose, approve, reject, change, review and retire each other's
+edits, where two approvals are required; nothing may be in use without them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Made-up requests, tenants, kills and load on a gateway (`hammering.py`), and every fault of an upstream."""
+"""Made-up requests, tenants, kills and load on a gateway (`long_series.py`), and every fault of an upstream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drike.gateway.options import GatewayOptions, Mode
 from tests.fakes import servers
 from tests.fakes.gateways import ENTRY, Running, ask, running
 from tests.fakes.tally import Tally
-from tests.hostile.hammering import series
+from tests.gateway.long_series import series
 
 SLOW = ("drip", "dripping headers", "silent", "huge")  # these would go on for seconds
 

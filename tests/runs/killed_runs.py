@@ -1,18 +1,19 @@
-"""Stop real runs at random moments, by SIGKILL or a full disk, resume them until they finish, and compare the results.
+"""Stop real runs at random moments, resume them until they finish, and compare the results.
 
-    python -m tests.hostile.killing train --times 200 --seed 1
-    python -m tests.hostile.killing evaluate --times 200
-    python -m tests.hostile.killing train --served --times 20
-    python -m tests.hostile.killing train --how full --times 200
-    python -m tests.hostile.killing balanced --times 200    # training of both policies, with rewards of all probes
-    python -m tests.hostile.killing --lines    # one series for each line of arguments on standard input
+    python -m tests.runs.killed_runs train --times 200 --seed 1
+    python -m tests.runs.killed_runs evaluate --times 200
+    python -m tests.runs.killed_runs train --served --times 20
+    python -m tests.runs.killed_runs train --how full --times 200
+    python -m tests.runs.killed_runs balanced --times 200    # both policies, rewards of all probes
+    python -m tests.runs.killed_runs --lines    # one series for each line of arguments on standard input
 
-Modules are imported once. Every run is a fork of this process in its own process group, so a kill costs the time of a
-run but not of the imports. Moments are drawn from a seed: a third at any time during an uninterrupted run, a third just
-after the n-th change in the run's folder, and a third just after a change in its checkpoint or outcomes. A full disk is
-simulated by a limit on file sizes, either from the start of a run (instead of "any time") or no room at all from such a
-moment on; the run must report it in one sentence. A resumed run is stopped again with probability 1/2. The machine's
-timing is not seeded, so a series hits different places each time.
+Modules are imported once. Every run is a fork of this process in its own process group, so a kill
+costs the time of a run but not of the imports. Moments are drawn from a seed: a third at any time
+during an uninterrupted run, a third just after the n-th change in the run's folder, and a third
+just after a change in its checkpoint or outcomes. A full disk is simulated by a limit on file
+sizes, either from the start of a run (instead of "any time") or no room at all from such a moment
+on; the run must report it in one sentence. A resumed run is stopped again with probability 1/2. The
+machine's timing is not seeded, so a series hits different places each time.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ SIZE = ["--edits", "10", "--epochs", "3"]
 SMALL = ["--edits", "4", "--epochs", "2"]  # for slower models
 BALANCED = ["--objective", "balanced"]
 CONCURRENCY = 4
-# Requests that a kill may repeat in the mean of a series: those in flight, and those answered but not yet written.
+# Requests that a kill may repeat in the mean of a series: those in flight, and those answered but
+# not yet written.
 _AGAIN = 2 * CONCURRENCY
 LONGEST = 300.0  # seconds allowed for one run
 _SPAN = struct.Struct("q")
@@ -63,7 +65,10 @@ _SPAN = struct.Struct("q")
 
 @dataclass
 class Series:
-    """Results of a series of stops. `differing` lists differences from an uninterrupted run and should be empty."""
+    """Results of a series of stops.
+
+    `differing` lists differences from an uninterrupted run and should be empty.
+    """
 
     command: str
     model: str
@@ -86,7 +91,8 @@ Arguments = Sequence[str] | Callable[[], object]
 def start(arguments: Arguments, output: int, limit: int | None = None) -> int:
     """Fork a process that runs `drike` with these arguments (or a function) in its own process group; return its pid.
 
-    output: a file descriptor for its stdout and stderr. limit: the largest file, in bytes, that it may write.
+    output: a file descriptor for its stdout and stderr. limit: the largest file, in bytes, that it
+    may write.
     """
     sys.stdout.flush()
     pid = os.fork()
@@ -142,7 +148,10 @@ def run(
     stop: Callable[[int], None] = lambda pid: None,
     limit: int | None = None,
 ) -> Ended:
-    """Run to the end and call `stop` once, when `moment` is True. Output goes to a pipe, as the disk may be full."""
+    """Run to the end and call `stop` once, when `moment` is True.
+
+    Output goes to a pipe, as the disk may be full.
+    """
     began, hit, said = time.monotonic(), False, b""
     read, write = os.pipe()
     os.set_blocking(read, False)
@@ -169,7 +178,10 @@ def run(
 
 
 def whole(arguments: Sequence[str]) -> float:
-    """Run to the end and return the seconds it took. Raises RuntimeError for any exit code except 0."""
+    """Run to the end and return the seconds it took.
+
+    Raises RuntimeError for any exit code except 0.
+    """
     end = run(arguments, lambda: bool(time.sleep(0.001)))
     if end.code != 0:
         raise RuntimeError(f"exit code {end.code}: {end.said[-400:]}")

@@ -1,9 +1,10 @@
 """Try random command lines of `drike` in this process and report every bad ending.
 
-    python -m tests.hostile.fuzzing --number 1000 --seed 0
+    python -m tests.cli.command_lines --number 1000 --seed 0
 
-A good ending is success, or exit code 1, 2 or 3 with a sentence that begins with "Error" (or typer's usage message)
-and no traceback. Everything requested is small; addresses are on this machine, at ports where nothing listens.
+A good ending is success, or exit code 1, 2 or 3 with a sentence that begins with "Error" (or
+typer's usage message) and no traceback. Everything requested is small; addresses are on this
+machine, at ports where nothing listens.
 """
 
 from __future__ import annotations

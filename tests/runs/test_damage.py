@@ -207,7 +207,10 @@ def test_a_save_that_fails_at_any_step_leaves_the_old_checkpoint(
 def test_damaged_jsonl_lines_never_cause_a_traceback(
     name: str, trained: Path, tmp_path: Path
 ) -> None:
-    """Lines have no checksum, so a changed digit may go unnoticed. Any error must be one of ours."""
+    """Lines have no checksum, so a changed digit may go unnoticed.
+
+    Any error must be one of ours.
+    """
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
     if not (folder / "outcomes").exists():
@@ -249,7 +252,8 @@ def test_damaged_jsonl_lines_never_cause_a_traceback(
     assert refused > 50
 
 
-# -- values of other types ---------------------------------------------------------------------------------------------
+# -- values of other types ----------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------
 
 VALUES = ("null", "true", "-1", "0.5", "NaN", "1e400", '"x"', '""', "[]", "{}", "1" + "0" * 400)
 MISSING, ADDED = "missing", "added"
@@ -358,8 +362,8 @@ FILES = (
 def replaced(folder: Path, name: str, some: int | None) -> Counter[str]:
     """Replace the values of a file one by one, or `some` of them, and read the run.
 
-    refused: in a sentence. harmless: everything reads as before. as it stands: another value of the right type, or in
-    settings that are only shown, which a report shows without a nan.
+    refused: in a sentence. harmless: everything reads as before. as it stands: another value of the
+    right type, or in settings that are only shown, which a report shows without a nan.
     """
     path, counts = folder / name, Counter[str]()
     whole, line, right = path.read_text("utf-8"), line_of(path), read_run(folder)
@@ -444,7 +448,8 @@ def test_a_forged_run_json_is_refused_in_a_sentence(
     )
     commands = COMMANDS[4:5] if place.startswith("options") else COMMANDS[:5]
     codes = [ends_in_a_sentence(command, folder, capfd) for command in commands]
-    # What names a model is only shown; without its number of epochs, a trained run counts as finished.
+    # What names a model is only shown; without its number of epochs, a trained run counts as
+    # finished.
     assert 0 not in codes or forgery in ("model.name={}", "settings.epochs=true")
 
 

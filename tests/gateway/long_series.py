@@ -1,16 +1,18 @@
 """Long series against a gateway: made-up requests, two tenants at once, kills, and hours of load.
 
-    python -m tests.hostile.hammering requests --times 200000
-    python -m tests.hostile.hammering tenants --times 10000
-    python -m tests.hostile.hammering kills --times 1000
-    python -m tests.hostile.hammering soak --minutes 30
+    python -m tests.gateway.long_series requests --times 200000
+    python -m tests.gateway.long_series tenants --times 10000
+    python -m tests.gateway.long_series kills --times 1000
+    python -m tests.gateway.long_series soak --minutes 30
 
-*requests*: bodies, paths and lengths that no client would send; only 2xx and 4xx may come back. *tenants*: chats, admin
-requests and errors of two tenants in random turns, at the same time; neither may see a word of the other's edits.
-*kills*: a gateway process gets SIGKILL while edits are added on its admin port; every acknowledged one must be in the
-store afterwards, and nothing half done. *soak*: `drike serve` at 70 % of the load that it can take, with 1 % of faults
-upstream, while another process changes two edits a second; memory may grow by 3 % after the first third of the time,
-descriptors (two for each request that is open) and threads stay, and the store counts each request.
+*requests*: bodies, paths and lengths that no client would send; only 2xx and 4xx may come back.
+*tenants*: chats, admin requests and errors of two tenants in random turns, at the same time;
+neither may see a word of the other's edits. *kills*: a gateway process gets SIGKILL while edits are
+added on its admin port; every acknowledged one must be in the store afterwards, and nothing half
+done. *soak*: `drike serve` at 70 % of the load that it can take, with 1 % of faults upstream, while
+another process changes two edits a second; memory may grow by 3 % after the first third of the
+time, descriptors (two for each request that is open) and threads stay, and the store counts each
+request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Made-up requests in four dialects: right ones that were damaged, mixed, or given to another endpoint."""
+"""Made-up requests in four dialects: damaged, mixed, or sent to another endpoint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.hostile.test_fuzz import mutate, replaced
+from tests.fakes.damaged_json import mutate, replaced
 
 ENDPOINTS = (
     "/chat/completions",

@@ -1,9 +1,9 @@
 """Fill the disk under every writer outside a run: each reports it in one sentence and leaves the old or the new file.
 
-    python -m tests.hostile.filling
+    python -m tests.runs.full_disks
 
-Reports, `drike demo`, downloads, the builder of the embedded model and the feature store each run as forks of this
-process (see `killing`) under a series of limits on file size (RLIMIT_FSIZE).
+Reports, `drike demo`, downloads, the builder of the embedded model and the feature store each run
+as forks of this process (see `killed_runs`) under a series of limits on file size (RLIMIT_FSIZE).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.hostile.killing import Arguments, Series, arguments_for, filled, run, whole
+from tests.runs.killed_runs import Arguments, Series, arguments_for, filled, run, whole
 
 LIMITS = (
     0, 10, 100, 300, 1_000, 3_000, 10_000, 20_000, 30_000, 60_000, 100_000, 200_000, 400_000, 1_000_000, 3_000_000,
