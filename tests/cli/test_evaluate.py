@@ -23,6 +23,7 @@ from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.runs.files import read_outcomes
 from tests.fakes.commands import SMALL, run
+from tests.fakes.servers import chat_answer, serve
 
 
 def test_evaluating_a_run_uses_the_settings_of_that_run(demo: Path, tmp_path: Path) -> None:
@@ -249,6 +250,24 @@ def test_a_run_folder_with_no_records_is_started_afresh(
     assert run(*asked, "--model", "reader") == 0
     assert run(*asked, "--model", "reader") == 1
     assert "already holds a run" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_run_of_which_no_answer_can_be_read_fails_and_keeps_what_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    asked = ["evaluate", "--encoder", "hashing", "--editors", "factprompt,unedited", "--test", "2"]
+    empty = chat_answer("<think></think>\n\n")
+    with serve(lambda handler, body: handler.reply_json(empty)) as served:
+        assert run(*asked, "--out", str(folder), "--model", served.named()) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "no answer of some-model could be read" in said and "--thinking-tokens" in said
+    assert not (folder / "table.md").exists() and not (folder / "summary.json").exists()
+    kept = [json.loads(line) for path in folder.glob("outcomes*/*") for line in path.open()]
+    kept += [json.loads(line) for path in folder.glob("outcomes*.jsonl") for line in path.open()]
+    assert kept and not any(outcome["answer"].strip() for outcome in kept)
+
+    assert run("evaluate", "--resume", str(folder)) == 1, "nor is it a result when it goes on"
 
 
 def test_prompts_too_long_even_without_retains_are_reported(

@@ -323,6 +323,36 @@ QUOTA = {
     }
 }
 
+# What servers send with status 200 where they have failed; each says why, or how the answer ended.
+THOUGHTS = "The user asks for a capital."
+FAILURES_WITH_200: dict[str, object] = {
+    "finish error": chat_answer("", finish_reason="error"),
+    "finish error after half a word": chat_answer("Par", finish_reason="error"),
+    "finish abort": chat_answer(ANSWER, finish_reason="abort"),
+    "finish of an overload": chat_answer(ANSWER, finish_reason="insufficient_system_resource"),
+    "error beside a choice": {**chat_answer("Par"), "error": {"message": "the server broke"}},
+    "text of an error beside a choice": {**chat_answer(ANSWER), "error": "the server broke"},
+    "error in a choice": chat_answer("Par", error={"code": 502, "message": "the server broke"}),
+    "code and message": {"code": 503, "message": "the server broke"},
+    "detail": {"detail": "the server broke"},
+    "list of details": {"detail": [{"loc": ["body"], "msg": "the server broke"}]},
+    "text of an error": {"error": "the server broke"},
+    "list of errors": {"success": False, "errors": [{"message": "the server broke"}]},
+    "message beside no choices": {"choices": [], "message": "the server broke"},
+    "calls of tools": chat_answer("", finish_reason="tool_calls"),
+}
+ONLY_THOUGHTS: dict[str, object] = {
+    "reasoning": chat_answer("", message={"content": "", "reasoning": THOUGHTS}),
+    "reasoning_content": chat_answer("", message={"content": "", "reasoning_content": THOUGHTS}),
+    "null beside them": chat_answer("", message={"content": None, "reasoning_content": THOUGHTS}),
+    "parts": chat_answer(
+        "", message={"content": [{"type": "thinking", "thinking": [{"text": THOUGHTS}]}]}
+    ),
+    "cut": chat_answer(f"<think>\n{THOUGHTS}", finish_reason="length"),
+    "cut, without a reason": chat_answer(f"<reasoning>{THOUGHTS}", finish_reason=None),
+    "nothing behind them": chat_answer(f"<think>{THOUGHTS}</think>\n"),
+}
+
 # Faults that always occur: those that are final at once, and those worth another attempt.
 FINAL: dict[str, Respond] = {
     "400": status(400),
@@ -345,6 +375,7 @@ FINAL: dict[str, Respond] = {
     "null content": always(chat_answer(None)),
     "thought only": always(chat_answer("", finish_reason="length")),
     "error with 200": always({"error": {"message": "upstream is down", "code": 502}}),
+    **{f"{kind} with 200": always(what) for kind, what in FAILURES_WITH_200.items()},
     "drip": drip,
     "dripping headers": drip_headers,
     "huge": huge,
@@ -362,6 +393,7 @@ FINAL: dict[str, Respond] = {
     "count of true": with_usage(completion_tokens=True),
     "parameter is an object": refusing(param={"a": 1}),
     "parameter is a list": refusing(param=["temperature"], message=[1]),
+    **{f"only thoughts, {kind}": always(what) for kind, what in ONLY_THOUGHTS.items()},
     "tattling 400": tattling(400),
     "tattling 401": tattling(401),
 }

@@ -16,7 +16,7 @@ from drike.gateway.proving import chats as asking
 from drike.gateway.proving.chats import ChatAnswer, Client, MeteredUpstream
 from drike.models.served import ApiOptions, Meter
 from drike.models.served.cache import AnswerCache
-from tests.fakes.servers import nobody
+from tests.fakes.servers import FAILURES_WITH_200, ONLY_THOUGHTS, nobody
 from tests.fakes.upstreams import (
     RawHandler,
     Received,
@@ -150,7 +150,7 @@ def test_what_is_refused_or_silent_is_explained_in_a_sentence() -> None:
 
     with (
         upstream(empty) as above,
-        pytest.raises(ServerError, match="answers without a message: is it the address"),
+        pytest.raises(ServerError, match="failed \\(it gives no choice\\): try again"),
     ):
         ask(above.url)
 
@@ -173,6 +173,23 @@ def test_an_answer_in_parts_is_read_as_its_text() -> None:
 
     with upstream(parts) as above:
         assert [answer.text for answer in ask(above.url)] == ["It is Oslo."]
+
+
+@pytest.mark.parametrize("kind", [*FAILURES_WITH_200, *ONLY_THOUGHTS])
+def test_what_is_no_answer_is_refused_and_not_kept(kind: str, tmp_path: Path) -> None:
+    what = {**FAILURES_WITH_200, **ONLY_THOUGHTS}[kind]
+    replies = iter([what, completed("Oslo")])
+
+    def respond(handler: RawHandler, call: Received) -> None:
+        handler.reply(200, json.dumps(next(replies)).encode())
+
+    cache = AnswerCache(tmp_path / "answers.sqlite")
+    with upstream(respond) as above:
+        with pytest.raises(
+            ServerError, match=r"the server broke|finish_reason|text|thinking_tokens"
+        ):
+            ask(above.url, cache=cache)
+        assert [answer.text for answer in ask(above.url, cache=cache)] == ["Oslo"]
 
 
 def test_limits_on_calls_and_money_are_kept() -> None:

@@ -23,7 +23,7 @@ from drike.models.reader import BayesianReader
 from drike.models.served import KEY
 from drike.models.served.client import SHARED, families
 from drike.models.served.openai import ServedModel
-from drike.prompts import CHAT_INSTRUCTION, PromptStyle
+from drike.prompts import CHAT_INSTRUCTION, Prompt, PromptStyle
 from drike.research.datasets import load
 from drike.research.datasets.dataset import Split
 from drike.research.deployment.edited_model import EditedModel
@@ -36,11 +36,14 @@ from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.judge import Judge, Question
 from drike.research.evaluation.metrics import Outcome
 from drike.research.training.algorithm1 import Episode, rewrite_reward, train
 from drike.tinyfacts import TEMPLATES
 from tests.fakes.models import ScriptedModel
 from tests.fakes.servers import (
+    FAILURES_WITH_200,
+    ONLY_THOUGHTS,
     Handler,
     Respond,
     Served,
@@ -270,6 +273,59 @@ def test_a_filtered_answer_counts_as_an_empty_answer() -> None:
         connected(served) as model,
     ):
         assert model.generate(["a"])[0].text == ""
+
+
+@pytest.mark.parametrize("kind", FAILURES_WITH_200)
+def test_a_failure_with_status_200_is_shown_in_the_servers_words(kind: str) -> None:
+    what = FAILURES_WITH_200[kind]
+    said = (
+        "the server broke" if "the server broke" in str(what) else "finish_reason is|no text|text:"
+    )
+    with (
+        serve(lambda handler, body: handler.reply_json(what)) as served,
+        connected(served) as model,
+        pytest.raises(ServerError, match=said),
+    ):
+        model.generate(["a"])
+
+
+@pytest.mark.parametrize("kind", ONLY_THOUGHTS)
+def test_thoughts_without_an_answer_are_refused_with_the_option_that_gives_more_room(
+    kind: str,
+) -> None:
+    with (
+        serve(lambda handler, body: handler.reply_json(ONLY_THOUGHTS[kind])) as served,
+        connected(served) as model,
+        pytest.raises(ServerError, match=r"max tokens with `thinking_tokens`"),
+    ):
+        model.generate(["a"])
+
+
+PARTS = [{"type": "thinking", "thinking": "Rome?"}, {"type": "text", "text": "Par"}, {"text": "is"}]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Paris",
+        PARTS,
+        "<think>Rome?\n\nNo.</think>\n\nParis",
+        "<think>\n\n</think>\n\nParis\nRome",
+        "<thinking a='b'>Rome</thinking>Paris",
+        "<reasoning>Rome</reasoning> <answer>Paris</answer>",
+        "Rome?\nNo.</thought>\nParis",
+        "[THINK]Rome[/THINK]Paris",
+        "<|channel|>analysis<|message|>Rome<|end|><|start|>assistant<|channel|>final<|message|>Paris",
+    ],
+)
+def test_a_right_answer_is_right_behind_any_thoughts_and_in_parts(content: object) -> None:
+    answer = chat_answer("", message={"role": "assistant", "content": content})
+    with (
+        serve(lambda handler, body: handler.reply_json(answer)) as served,
+        connected(served, thinking_tokens=100) as model,
+    ):
+        [verdict] = Judge(model).ask([Question(Prompt("The capital of France is"), "Paris")])
+    assert verdict.correct and verdict.exact and verdict.text.strip() == "Paris"
 
 
 # Keys

@@ -9,6 +9,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from drike.answers.thoughts import without_thoughts
+
 # "a" of "Serie A" is no article, nor "A" of "Hoi An" and "A. Peru".
 _ARTICLES = re.compile(r"\b(?:an?(?=\s+\S)|(?i:the))\b|^\s*A[Nn]?(?=\s+\w)")
 # Of "J. K. Rowling"; not of "D.C. D.C."
@@ -35,8 +37,12 @@ _PUNCTUATION = re.compile(rf"(?<!\d)[.](?=\d)|[.](?!\d)|(?!-\d)[^\w\s.+#{_MARKS}
 
 
 def first_line(text: str) -> str:
-    """The first line of a text that is not blank, stripped; "" if there is none."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+    """The first line of an answer that is not blank, stripped; "" if there is none.
+
+    Thoughts are none of its lines.
+    """
+    lines = without_thoughts(text).splitlines()
+    return next((line.strip() for line in lines if line.strip()), "")
 
 
 @lru_cache(maxsize=1 << 14)  # objects are compared many times

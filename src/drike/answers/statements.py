@@ -23,6 +23,7 @@ from drike.answers.object_names import (
     object_names,
     share_of_name,
 )
+from drike.answers.thoughts import without_thoughts
 from drike.answers.values import uniform
 from drike.text.word_lists import word_list
 from drike.text.words import Words
@@ -32,8 +33,6 @@ _AROUND = 100  # characters before an object, and behind it, in which a denial m
 _MOST_ALONE = 12  # words of an answer that is only part of a name
 
 _MARK = regex.compile(f"[{NEW}{OLD}]")
-_THOUGHT = regex.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", regex.S | regex.I)
-_END_OF_THOUGHT = regex.compile(r"</think>", regex.I)
 _NEXT_TURN = regex.compile(r"\n[^\S\n]*(?:q|question|user|human|frage|pregunta)\s*:", regex.I)
 _SPACES = regex.compile(rf"(?:[^\S\n]|[{NEW}{OLD}])+")
 _STRUCK_OUT = regex.compile(r"~~[^~\n]{1,200}~~")
@@ -124,7 +123,7 @@ class _Place(NamedTuple):
 
 def _answer_itself(answer: str) -> str:
     """An answer without thoughts, what it strikes out, and a next turn that it makes up."""
-    answer = _END_OF_THOUGHT.split(_THOUGHT.sub(" ", answer))[-1]
+    answer = without_thoughts(answer)
     if "~~" in answer:
         answer = _STRUCK_OUT.sub(" ", answer)
     if "\n" not in answer:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from drike.answers.thoughts import without_thoughts
 from drike.errors import UsageError
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate, YesOrNo
@@ -12,7 +13,7 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import YES_OR_NO, Prompt
 from drike.support.table import visible
 
-_ANSWER = re.compile(r"\s*(?:<think>.*?</think>)?\W*(yes|no)\b", re.IGNORECASE | re.DOTALL)
+_ANSWER = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 
 
 def questions(decision: Decision) -> list[str]:
@@ -36,8 +37,8 @@ def _quoted(text: str) -> str:
 
 
 def answer_of(text: str) -> YesOrNo:
-    """What a model said, by its first word; thoughts in <think> before it do not count."""
-    match = _ANSWER.match(text)
+    """What a model said, by its first word; thoughts before it do not count."""
+    match = _ANSWER.match(without_thoughts(text))
     return YesOrNo(match[1].casefold()) if match else YesOrNo.FAILED
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from drike.answers.matching import normalise
+from drike.answers.thoughts import without_thoughts
 from drike.edits.conflicts import conflict_keys
 from drike.edits.record import EditRecord
 from drike.gates.confirmation import answer_of, question
@@ -17,7 +18,6 @@ from drike.prompts import REWRITE, Prompt
 from drike.text.words import masked, mentions
 
 _TOKENS = 40  # of a paraphrase
-_THOUGHTS = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)
 _LIST_MARK = re.compile(r"^\s*(?:[-*\u2022]|\(?\d+[.):])\s+")  # of an item of a list
 _QUOTES = "\"'\u201c\u201d\u2018\u2019 \t"
 
@@ -67,9 +67,8 @@ def _writing_prompt(record: EditRecord, count: int) -> str:
 
 def _different_lines(text: str) -> list[str]:
     """The lines of what a model wrote, without its thoughts, marks of lists and quotes."""
-    lines = [
-        _LIST_MARK.sub("", line).strip(_QUOTES) for line in _THOUGHTS.sub("", text).splitlines()
-    ]
+    written = without_thoughts(text).splitlines()
+    lines = [_LIST_MARK.sub("", line).strip(_QUOTES) for line in written]
     return [line for line in dict.fromkeys(lines) if line]
 
 

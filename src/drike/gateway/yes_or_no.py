@@ -16,6 +16,7 @@ from drike.gateway.answers import text_of
 from drike.gateway.calls import Upstream, UpstreamCall, whole
 from drike.gateway.errors import UpstreamError
 from drike.gateway.requests import EditableRequest
+from drike.models.served.failures import failure_in
 from drike.models.served.quirks import NEWER_LIMIT, for_newer_models
 
 # Keys under which a request has its text; the requests of other APIs have messages.
@@ -58,7 +59,9 @@ async def ask_upstream(
                 if reply.status != 400:
                     break
         if reply.status == 200:
-            return answer_of(text_of(json.loads(raw)))
+            values = json.loads(raw)
+            if failure_in(values, str) is None:
+                return answer_of(text_of(values))
     return YesOrNo.FAILED
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import regex
 
 from drike.answers.matching import normalise
+from drike.answers.thoughts import without_thoughts
 from drike.edits.record import EditRecord, EditVersion, RecordError, Status
 from drike.edits.record_checks import checked
 from drike.errors import DrikeError
@@ -132,7 +133,7 @@ def draft(
 def fields_by(model: LanguageModel, report: Report) -> dict[str, str]:
     """The subject, query, new and old object that a model finds in a report, none made up."""
     [completion] = model.generate([_request_for_fields(report)], _TOKENS, None)
-    written = _last_json_object(completion.text)
+    written = _last_json_object(without_thoughts(completion.text))
     found = {name: value.strip(EDGES) for name, value in written.items() if isinstance(value, str)}
 
     # A model may make names and numbers up: each must stand where the report has it.

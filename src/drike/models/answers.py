@@ -1,9 +1,10 @@
 """Ask a model for its answers to prompts: checked for number and kind, the reasoning apart."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from drike.answers.thoughts import without_thoughts
 from drike.errors import ModelError
 from drike.models.protocols import (
     ANSWER_TOKENS,
@@ -72,7 +73,8 @@ def _generated(
         inputs.append((*earlier, text) if earlier else text)
 
     completions = model.generate(inputs, max_tokens, stop)
-    return checked(f"{model.info.name}.generate", completions, Completion, len(prompts))
+    whole = checked(f"{model.info.name}.generate", completions, Completion, len(prompts))
+    return [replace(completion, text=without_thoughts(completion.text)) for completion in whole]
 
 
 def _after_reasoning(cue: str, completion: Completion) -> WrittenAnswer:

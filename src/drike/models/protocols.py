@@ -13,6 +13,8 @@ from functools import partial
 from threading import Lock
 from typing import Any, Literal, Protocol, TypeVar
 
+from drike.answers.thoughts import without_thoughts
+
 Answers = TypeVar("Answers")
 
 ANSWER_TOKENS = 16  # at most
@@ -189,9 +191,13 @@ class LanguageModel(Protocol):
 
 
 def cut(text: str, stop: str | None) -> str:
-    """Cut `text` before `stop`, ignored in the white space before the first word."""
+    """Cut `text` before `stop`, ignored in the white space before the first word.
+
+    Where it is cut, thoughts are taken out first: what stops an answer also stands in these.
+    """
     if stop is None:
         return text
+    text = without_thoughts(text)
     from_first_word = text.lstrip()
     indent = len(text) - len(from_first_word)
     return text[:indent] + from_first_word.partition(stop)[0]

@@ -20,6 +20,7 @@ from drike.gateway.http.threads import in_daemon_thread
 from drike.gateway.proving.questions import EditQuestion, questions_about
 from drike.gateway.proving.verification import EditVerdict, by_concern, named
 from drike.gateway.requests import one_message
+from drike.models.served.failures import failure_in
 from drike.models.served.quirks import NEWER_LIMIT, OLDER_LIMIT, for_newer_models
 from drike.stores.edit_store import versions_of
 
@@ -113,6 +114,9 @@ class Trials:
             if reply.status != 200:
                 problem = answer["error"]["message"]
                 raise UpstreamError(f"the upstream refuses the question: {problem}")
+            failure = failure_in(answer, str)
+            if failure is not None:
+                raise UpstreamError(f"the upstream failed: {failure}")
             return text_of({"choices": [answer["choices"][0]]})
         except (ValueError, LookupError, TypeError, RecursionError):
             raise UpstreamError("the upstream's answer is not in OpenAI's form") from None

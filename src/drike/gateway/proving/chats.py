@@ -12,14 +12,15 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from drike.errors import RefusedError, ServerError, UsageError
-from drike.gateway.answers import text_of
 from drike.gateway.calls import RawHeaders, Reply, Upstream, UpstreamCall, in_one, whole
 from drike.gateway.edited import EditedRequest
 from drike.gateway.errors import RequestError, UpstreamError
 from drike.gateway.http.upstream import HttpUpstream
 from drike.gateway.requests import CHAT
 from drike.models.served import Meter, error_message, longest_answer, may_pass, token_counts
+from drike.models.served.answer_texts import answer_text
 from drike.models.served.cache import AnswerCache, key_of
+from drike.models.served.failures import require_success
 from drike.models.served.quirks import token_limit_of
 from drike.support.records import parse, read
 
@@ -174,11 +175,7 @@ class Client:
             self.reused += 1
             return kept
         values, answer = await self._sent(call)
-        if not values.get("choices"):
-            raise ServerError(
-                f"{self.upstream.name} answers without a message: is it the address of an API?"
-            )
-        answer = replace(answer, text=text_of(values))
+        answer = replace(answer, text=answer_text(values, self.upstream.name))
         if self.cache:
             self.cache.put(key, json.dumps(asdict(answer)).encode())
         return answer
@@ -218,6 +215,7 @@ class Client:
                     seconds = time.perf_counter() - began
                     values = _json(raw)
                     if reply.status == 200 and isinstance(values, dict):
+                        require_success(values, name, str)
                         tokens = token_counts(values, name).prompt
                         decided = _headers_of_gateway(reply)
                         return values, ChatAnswer("", seconds, time.time(), tokens, decided)

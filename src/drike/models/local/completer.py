@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
+from drike.answers.thoughts import without_thoughts
 from drike.models.local.architecture import forget_length, tolerates_padding
 from drike.models.local.attention import tree_inputs
 from drike.models.local.prefix_cache import PrefixCache
@@ -150,7 +151,8 @@ class _Ending:
 
     def _is_over(self, written: list[int]) -> bool:
         text = decode(self._tokenizer, written)
-        return written[-1] in self._end_tokens or cut(text, self._stop) != text
+        answer = without_thoughts(text)  # "" while the model is thinking
+        return written[-1] in self._end_tokens or cut(answer, self._stop) != answer
 
 
 def _shared_cache(

@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from drike.answers.thoughts import without_thoughts
 from drike.models.protocols import ANSWER_TOKENS, Completion, Prompts, Request, Score, Turns, Usage
 from drike.models.served.rated_texts import is_logprob
 from drike.support.files import cache_folder
@@ -118,9 +119,18 @@ def _read_all(kind: type[Answer], row_by_key: Mapping[str, bytes]) -> dict[str, 
     for key, row in row_by_key.items():
         with suppress(ValueError):
             answer = read(kind, parse(row))
-            if isinstance(answer, Completion) or _has_logprobs(answer):
+            if isinstance(answer, Completion):
+                is_usable = _is_answer(answer.text.strip())
+            else:
+                is_usable = _has_logprobs(answer)
+            if is_usable:
                 answer_by_key[key] = answer
     return answer_by_key
+
+
+def _is_answer(text: str) -> bool:
+    """Whether a text is not only the beginning of thoughts, such as older versions kept."""
+    return not text or bool(without_thoughts(text).strip())
 
 
 def _has_logprobs(score: Score) -> bool:

@@ -19,7 +19,7 @@ import openai
 
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.served.addresses import Address, is_loopback
-from drike.models.served.failures import error_message, is_too_long, may_pass
+from drike.models.served.failures import error_message, is_too_long, may_pass, require_success
 from drike.models.served.quirks import for_newer_models, refused_parameters
 from drike.models.served.responses import RETRIED_ANSWERS, json_object, read_response
 from drike.models.served.spending import ApiOptions, Meter
@@ -164,6 +164,7 @@ class Connection:
                         counts = token_counts(values, self._url)
                     finally:
                         self.meter.answered(call.text, counts, call.max_tokens)
+                require_success(values, self._url, self._hide_key)
                 return read(values)
             except ModelError as error:
                 group.stop(error)

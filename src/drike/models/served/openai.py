@@ -30,6 +30,7 @@ from drike.models.protocols import (
     cut,
 )
 from drike.models.served.addresses import KEY, key_in, parse_address
+from drike.models.served.answer_texts import answer_text
 from drike.models.served.client import ApiCall, Connection
 from drike.models.served.rated_texts import FORMS, ScoreForm, score_of
 from drike.models.served.spending import ApiOptions
@@ -231,38 +232,10 @@ class ServedModel:
     def _text(self, answer: Mapping[str, Any]) -> str:
         """The text of an answer.
 
-        Raises ServerError for another form, or if all its tokens went into thinking.
+        Raises ServerError for another form, and for thoughts without an answer.
         """
-        choices = answer.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict):
-            raise ServerError(
-                f"{self._address.url} answers without a choice: is it the address of an API?"
-            )
         is_chat = self._template == "chat"
-        message = choice.get("message") if is_chat else choice
-        if not isinstance(message, dict):
-            raise ServerError(
-                f"{self._address.url} answers in another form: try the other `template`"
-            )
-
-        text = message.get("content" if is_chat else "text")
-        finish = choice.get("finish_reason")
-        refuses = finish == "content_filter" or isinstance(message.get("refusal"), str)
-        if text is None and refuses:
-            return ""  # this is the model's answer
-        if (text is None or text == "") and finish == "length":
-            remedy = (
-                "give a model that thinks more room with `thinking_tokens`, or `reasoning_effort`"
-                " none"
-            )
-            raise ServerError(
-                f"{self._address.model} used up its tokens before it wrote anything: {remedy}"
-            )
-        if not isinstance(text, str):
-            raise ServerError(
-                f"{self._address.url} answers without a text: try again, or another model"
-            )
+        text = answer_text(answer, self._address.url, chat=is_chat)
         return self._connection.check_answer(text)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from drike.errors import RefusedError, ServerError
-from drike.models.served.failures import error_message
+from drike.models.served.failures import require_success
 
 _NOT_JSON = "answers with something that is not JSON"
 _EMPTY = "gives an empty answer"
@@ -66,8 +66,8 @@ def json_object(body: object, url: str, hide: Callable[[str], str]) -> dict[str,
         raise ServerError(
             f"{url} answered with something that is no JSON object: is it the address of an API?"
         )
-    if isinstance(body.get("error"), dict) and not body.get("choices"):
-        raise ServerError(f"{url} failed ({error_message(body, hide)}): try again later")
+    if not body.get("choices"):  # else it is paid for, and its tokens are counted first
+        require_success(body, url, hide)
     return body
 
 

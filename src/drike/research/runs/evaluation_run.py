@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
+from drike.answers.thoughts import without_thoughts
 from drike.edits.edit import EditCase, Probe
-from drike.errors import RunError, UsageError
+from drike.errors import ModelError, RunError, UsageError
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.research.editors.editor import Editor
 from drike.research.editors.in_context import ranks_retains
@@ -97,12 +98,26 @@ def run_evaluation(
         elif model.score and not model.info.served:
             both_ways += _judged_both_ways(folder, editor, model, sampled)
 
+    if not rule.by_scores:
+        _require_answers(folder, model, [one for each in outcomes.values() for one in each])
     unedited = outcomes.get(Unedited().name, [])
     counts = {editor: counted(of_editor, unedited) for editor, of_editor in outcomes.items()}
     summaries = [summary_of(of_editor) for of_editor in counts.values()]
     by_editor = {summary.editor: asdict(summary) for summary in summaries}
     files.write_record(folder, files.SUMMARY, by_editor)
     yield Evaluation(rule, cases, outcomes, both_ways, counts, summaries)
+
+
+def _require_answers(folder: Path, model: LanguageModel, outcomes: Sequence[Outcome]) -> None:
+    """Raise ModelError if no answer has a word, which says nothing about any editor."""
+    if not outcomes:
+        return
+    if not any(without_thoughts(outcome.answer or "").strip() for outcome in outcomes):
+        raise ModelError(
+            f"no answer of {model.info.name} could be read: all {len(outcomes):,} are empty, or end"
+            f" before its thoughts do (they are kept in {folder}): ask it anew with more"
+            " --thinking-tokens, or without thinking (--reasoning-effort none)"
+        )
 
 
 def _prepared(
