@@ -82,6 +82,52 @@ def bart() -> Any:
     )
 
 
+def doge() -> Any:
+    """Of long texts, attention keeps the tokens that matter most: here 64."""
+    return hf.DogeForCausalLM(hf.DogeConfig(**SMALL, keep_window_size=64))
+
+
+def deepseek_v32() -> Any:
+    """An indexer chooses the tokens to attend to: here 64."""
+    ranks = {"q_lora_rank": 16, "kv_lora_rank": 16}
+    heads = {"qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8}
+    indexer = {"index_topk": 64, "index_n_heads": 2, "index_head_dim": 16}
+    groups = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}
+    sizes = SMALL | EXPERTS | ranks | heads | indexer | groups
+    return hf.DeepseekV32ForCausalLM(
+        hf.DeepseekV32Config(**sizes | {"num_key_value_heads": 4, "n_shared_experts": 1})
+    )
+
+
+_GEMMA_LAYERS: dict[str, Any] = {
+    "layer_types": ["sliding_attention", "full_attention"],
+    "sliding_window": WINDOW,
+    "head_dim": 8,
+    "hidden_size_per_layer_input": 8,
+    "vocab_size_per_layer_input": 340,
+}
+
+
+def gemma4() -> Any:
+    """The size of a head differs from layer to layer."""
+    config = hf.Gemma4TextConfig(**SMALL, **_GEMMA_LAYERS, global_head_dim=16)
+    return hf.Gemma4ForCausalLM(config)
+
+
+def gemma3n() -> Any:
+    """The inner size is a list, one for each layer."""
+    more = {"num_kv_shared_layers": 0, "activation_sparsity_pattern": [0.0, 0.0], "laurel_rank": 8}
+    sizes = SMALL | _GEMMA_LAYERS | more | {"intermediate_size": [48, 48]}
+    return hf.Gemma3nForCausalLM(hf.Gemma3nTextConfig(**sizes))
+
+
+def gpt1() -> Any:
+    """There is no cache to continue from."""
+    return hf.OpenAIGPTLMHeadModel(
+        hf.OpenAIGPTConfig(vocab_size=340, n_embd=32, n_layer=2, n_head=4, n_positions=640)
+    )
+
+
 def dynamic_rope() -> Any:
     rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
     return llama(max_position_embeddings=96, rope_parameters=rope)

@@ -21,6 +21,7 @@ from drike.gateway.calls import RawHeaders, Reply
 from drike.gateway.http.relay import Limits
 from tests.fakes.api_answers import PATHS, SAYINGS, pieces_of, split, stream, whole
 from tests.fakes.gateways import Running, running
+from tests.fakes.servers import FAILURES_WITH_200, ONLY_THOUGHTS
 from tests.fakes.upstreams import RawHandler, Received, Recorded, events, upstream
 from tests.fakes.waiting import HANG, wait_until
 
@@ -219,6 +220,12 @@ def passed(
         answer.take(chunk)
     answer.complete = complete
     return answer
+
+
+@pytest.mark.parametrize("kind", [*FAILURES_WITH_200, *ONLY_THOUGHTS])
+def test_failures_and_thoughts_alone_are_no_answers_to_be_judged(kind: str) -> None:
+    raw = json.dumps({**FAILURES_WITH_200, **ONLY_THOUGHTS}[kind]).encode()
+    assert passed(JSON, [raw]).text() is None
 
 
 @pytest.mark.parametrize("api", PATHS)

@@ -7,6 +7,7 @@ import json
 import random
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,8 @@ from drike.gateway.edited import EditedRequest
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
-from drike.gateway.watch import Sampling, Watch, redacted
+from drike.gateway.redaction import redacted
+from drike.gateway.watch import Sampling, Watch
 from drike.stores.inbox import LONGEST, Inbox, ReportState
 from drike.stores.opening import open_store
 from drike.stores.traffic import Counts, TrafficCounts
@@ -546,10 +548,81 @@ def test_what_is_private_is_hidden_wherever_a_sample_is_cut(private: str) -> Non
 
 def test_words_and_short_numbers_are_not_redacted() -> None:
     text = "In 1969 Peru had 13,193,000 people, said Ann Lee; the code is 4711."
-    assert redacted(text) == text
-    assert redacted("sk-abc123DEF456ghi789jk at 10.0.0.1") == "[key] at [IP]"
+    assert redacted(text, LONGEST) == text
+    assert redacted("sk-abc123DEF456ghi789jk at 10.0.0.1", LONGEST) == "[key] at [IP]"
     assert (
-        redacted("HTTPS://a.b/c sk-abcdefghijklmnopqrst ::1 2001:db8::1")
+        redacted("HTTPS://a.b/c sk-abcdefghijklmnopqrst ::1 2001:db8::1", LONGEST)
         == "[address] [key] [IP] [IP]"
     )
-    assert redacted("at 12:30:45, std::vector") == "at 12:30:45, std::vector"
+    assert redacted("at 12:30:45, std::vector", LONGEST) == "at 12:30:45, std::vector"
+
+
+@pytest.mark.parametrize(
+    "private",
+    [
+        "www.secret.example/ann",
+        "WWW.secret.example",
+        "ftp:secret.example/ann",
+        "ftp://ann:hunter@secret.example",
+        "postgresql://ann:hunter@secret/db",
+        "PostgreSQL+psycopg://ann:hunter@secret/db",
+        "mailto:ann@secret.example",
+        "secret.example.org/ann?token=hunter",
+        "ann:hunter@secret",
+        "ann@secret",
+        "ann\N{FULLWIDTH COMMERCIAL AT}secret.example",
+        "ann\u200b@\u2060secret.exa\u00admple",
+        "secret/hunter/AbC7dEfGhIjK+lMnOp==",
+        "wJalrXUtnFEMI/K7MDENG/hunterEXAMPLEKEY",
+        "secret123456789",
+        "12345\u200b6789",
+        "123456789secret",
+    ],
+)
+def test_what_names_a_person_or_opens_a_door_is_hidden(private: str) -> None:
+    for text in (private, f"So: {private}", f"({private} was it)"):
+        kept = redacted(text, LONGEST)
+        assert not re.search("ann|hunter|exam|AbC7|wJal|6789", kept), kept
+        assert "[" in kept
+    assert redacted(f"before {private} behind", LONGEST).startswith("before ")
+    assert redacted(f"before {private} behind", LONGEST).endswith(" behind")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "a-",
+        "a.",
+        "a/",
+        "1",
+        "1 ",
+        "a1-",
+        "(a:",
+        "a:",
+        ":",
+        "a@",
+        "@",
+        "www.",
+        "sk-",
+        "+",
+        "a+b.",
+        "\u200b-",
+    ],
+)
+def test_redaction_takes_time_linear_in_the_text(part: str) -> None:
+    def seconds(length: int) -> float:
+        text = (part * length)[:length]
+        times = []
+        for _ in range(5):
+            begin = time.process_time()
+            redacted(text, length)
+            times.append(time.process_time() - begin)
+        return min(times)
+
+    # Eight times the text takes 64 times as long if the time is quadratic.
+    assert seconds(64_000) < 24 * seconds(8_000) + 0.01
+
+
+def test_what_is_not_private_is_kept_sign_for_sign() -> None:
+    text = "Perú \N{FULLWIDTH LATIN CAPITAL LETTER A} 5 \N{FAMILY}\u200d, either/or, e.g. km/h, 3 @ 5: yes."
+    assert redacted(text, LONGEST) == text

@@ -21,9 +21,14 @@ from tests.fakes.tiny_models import (
     TREES,
     alone,
     bloom,
+    deepseek_v32,
+    doge,
     dynamic_rope,
     episode,
     gemma3,
+    gemma3n,
+    gemma4,
+    gpt1,
     gpt2,
     llama,
     off,
@@ -64,6 +69,13 @@ def questions(seed: int) -> list[Request]:
         for query in queries
         for target in rng.sample(["Rome", "Oslo"], 2)
     ]
+
+
+def short_questions(seed: int, words: int) -> list[Request]:
+    """A prompt of a few words, with two targets."""
+    rng = random.Random(seed)
+    names = " ".join(rng.choice(["Ada", "Karl", "Mount", "Lake", "Lima"]) for _ in range(words))
+    return [Request(names, " Rome"), Request(names, " Oslo")]
 
 
 def test_every_kind_is_one_that_is_tried() -> None:
@@ -173,6 +185,45 @@ def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert off(model.score(episode(4)), alone(model, episode(4))) < 1e-4
+
+
+@pytest.mark.parametrize("make", [doge, deepseek_v32])
+def test_a_model_that_is_exact_for_short_texts_only_is_read_plainly_from_the_first_long_one(
+    make: Any,
+) -> None:
+    """Its attention is sparse, so that what is wrong shows at depths beyond its window only."""
+    model = wrap(make)
+    short = [request for seed in range(14) for request in short_questions(seed, words=4)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one of them has no tree
+        assert off(model.score(short), alone(model, short)) < 1e-4
+    assert model._scorer.plan.strategy == "fork"
+    deep = short_questions(20, words=4) + short_questions(30, words=36)
+    with pytest.warns(UserWarning, match="not exact"):
+        scores = model.score(deep)
+    assert off(scores, alone(model, deep)) < 1e-4
+    assert model._scorer.plan.strategy == "naive"
+
+
+@pytest.mark.parametrize("make", [gemma4, gemma3n, gpt1])
+def test_models_whose_sizes_differ_between_layers_or_that_keep_no_state_are_read(make: Any) -> None:
+    model = wrap(make)
+    assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
+    prompts = [request.prompt for request in episode(1)]
+    assert model.generate(prompts, 3) == [model.generate([prompt], 3)[0] for prompt in prompts]
+
+
+def test_prompts_of_ordinary_lengths_are_rarely_checked() -> None:
+    """At most one tree in a hundred costs two plain forwards, after the first ones."""
+    model = wrap(llama, remember=False, keep=0)
+    trees = [short_questions(seed, words=20 + seed % 17) for seed in range(200)]
+    for tree in trees[:20]:
+        model.score(tree)
+    before = model.usage
+    for tree in trees[20:]:
+        model.score(tree)
+    checks = ((model.usage - before).forwards - 180) / 2
+    assert checks <= 0.02 * 180
 
 
 def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> None:

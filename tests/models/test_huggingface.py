@@ -96,7 +96,7 @@ def test_parts_of_a_split_tree_reuse_their_prefix(tokenizer: Any) -> None:
     spent = []
     for keep in (None, 0):
         model = wrap(llama, tokenizer, budget=320, keep=keep)
-        model.score(episode(9, 8))  # no checks from here on
+        model.score(episode(9, 8))  # few checks from here on
         before = model.usage
         requests = [
             Request(episode(0, 5)[-1].prompt + f" {place} or", " Rome") for place in PLACES * 3
@@ -105,7 +105,7 @@ def test_parts_of_a_split_tree_reuse_their_prefix(tokenizer: Any) -> None:
         assert off(model.score(requests), alone(model, requests)) < 1e-4
         spent.append(model.usage - before)
     kept, read_again = spent
-    assert kept.forwards == read_again.forwards > 4
+    assert read_again.forwards >= kept.forwards > 4
     assert kept.tokens_computed < 0.6 * read_again.tokens_computed
 
 

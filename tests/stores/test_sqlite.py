@@ -18,7 +18,9 @@ from drike.edits.conflicts import ConflictError, conflict_keys
 from drike.edits.record import EditRecord, StoreError, UnavailableError
 from drike.gates.by_name import Named
 from drike.gateway.feed import EditFeed
+from drike.gateway.http.keys import open_keys
 from drike.stores.log import CLAIMS
+from drike.stores.opening import open_store
 from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.stores import PERU, active
@@ -373,3 +375,21 @@ def test_a_store_of_an_earlier_version_compares_its_edits_as_new_ones(tmp_path: 
         file.execute("UPDATE claims SET key = replace(key, 'sao', 'são')")
     with closing(SqliteStore(tmp_path / "edits.db")) as store, pytest.raises(ConflictError):
         store.put(EditRecord("São Paulo", "The mayor of São Paulo is", "Bob"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "POSTGRESQL://ann:hunter2@localhost:1/db",
+        "Postgres://ann:hunter2@localhost:1/db",
+        "postgresql+psycopg://ann:hunter2@localhost/db",
+        "postgresql:/ann:hunter2@localhost/db",
+        "mysql://ann:hunter2@localhost/db",
+        "host=localhost password=hunter2",
+    ],
+)
+def test_no_message_shows_the_password_of_an_address(address: str) -> None:
+    for opened in (open_store, open_keys):
+        with pytest.raises(StoreError) as caught:
+            opened(address)
+        assert "hunter2" not in str(caught.value) and "postgresql://" in str(caught.value)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 
 from starlette.datastructures import Headers
 
+from drike.answers.thoughts import without_thoughts
 from drike.gateway.calls import Reply
 from drike.models.served.answer_texts import is_thought
+from drike.models.served.failures import failure_in
 
 _MOST_TEXT = 64 << 10  # characters; what follows is not read
 _MOST_RAW = 1 << 20  # bytes of an answer in JSON, or of one event
@@ -74,7 +76,7 @@ class PassingAnswer:
     def text(self) -> str | None:
         """What the model says; None where that was not read.
 
-        This is so for another form, a compressed or a cut answer, and a call.
+        This is so for another form, a compressed or a cut answer, thoughts alone, and a call.
         """
         if not (self._readable and self.complete):
             return None
@@ -83,7 +85,8 @@ class PassingAnswer:
             self._read_events()
         else:
             self._text = _text_in_json(b"".join(self._raw))
-        return self._text[:_MOST_TEXT] if self._text.strip() else None
+        text = self._text[:_MOST_TEXT]
+        return text if without_thoughts(text).strip() else None
 
     def _read_events(self) -> None:
         """Read the events that are complete, and hold the beginning of the next one."""
@@ -171,9 +174,15 @@ def _text_in_json(raw: bytes | str) -> str:
     if not raw:
         return ""
     try:
-        return text_of(json.loads(raw))
+        values = json.loads(raw)
+        return "" if _failed(values) else text_of(values)
     except (ValueError, RecursionError):
         return ""
+
+
+def _failed(values: object) -> bool:
+    """Whether an upstream had failed when it sent an answer's choices, which then are none."""
+    return isinstance(values, dict) and "choices" in values and failure_in(values, str) is not None
 
 
 def _text_in_event(event: str) -> str:

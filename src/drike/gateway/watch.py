@@ -20,6 +20,7 @@ from drike.gateway.answers import PassingAnswer
 from drike.gateway.edited import EditedRequest
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import Mode
+from drike.gateway.redaction import redacted
 from drike.stores.edit_store import EditStore
 from drike.stores.inbox import LONGEST, Inbox, Report, ReportState
 from drike.stores.traffic import OTHER, Counted, Counts, TrafficCounts
@@ -33,24 +34,6 @@ _SCOPES_WITHOUT_EDITS = ("degraded", "unread")  # of requests whose edits are no
 _MOST_HELD = 8 << 20  # bytes of answers that wait to be judged
 _MOST_NOTED = 20_000  # requests that wait
 _AT_A_TIME = 0.0005  # seconds of judging before the event loop may go on
-
-# What names a person or opens a door, by its form; names in plain words are not found.
-_HIDDEN = {
-    "address": r"\b(?i:https?)://\S+",
-    "e-mail": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
-    "IP": (
-        r"\b\d{1,3}(?:\.\d{1,3}){3}\b"
-        r"|(?<![\w:])(?=[\da-fA-F:]*::|(?:\w+:){4})[\da-fA-F:]{3,39}\b"
-    ),
-    "key": r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}|\b(?:sk|pk|ghp|xox[a-z])[-_][\w-]{16,}",
-    "number": r"\+?\b\d(?:[\s().\-/]{0,2}\d){6,}\b",  # of a phone, a card, an account
-}
-_HIDDEN_NAMES = list(_HIDDEN)
-_PRIVATE = re.compile(
-    "|".join(f"(?P<h{i}>{pattern})" for i, pattern in enumerate(_HIDDEN.values()))
-)
-# Where an address may be cut in two by the limit on a text; links and keys are told by less.
-_AROUND_CUT = (LONGEST - 300, LONGEST + 300)
 
 
 @dataclass(frozen=True)
@@ -78,30 +61,11 @@ class Sampling:
 
     def _kept(self, text: str) -> str:
         """What is kept of a text; the limit may have cut a sign in two."""
-        shown = redacted(text) if self.redact else text
+        shown = redacted(text, LONGEST) if self.redact else text
         return encodable(shown[:LONGEST])
 
 
 NO_SAMPLES = Sampling()
-
-
-def redacted(text: str) -> str:
-    """A text without what is private: it has [e-mail] for an e-mail address, and so on.
-
-    It is cut to what is kept of a text. What is hidden is listed in `_HIDDEN`.
-    """
-    end = LONGEST
-    for found in _PRIVATE.finditer(text, *_AROUND_CUT):
-        if found.start() < LONGEST < found.end():
-            end = found.start()  # cut in two, it would not be known any more
-            break
-    return _PRIVATE.sub(_name_of, text[:end])
-
-
-def _name_of(found: re.Match[str]) -> str:
-    """What stands in the place of what is hidden."""
-    number = int(found.lastgroup[1:])  # type: ignore[index]  # each alternative is a group
-    return f"[{_HIDDEN_NAMES[number]}]"
 
 
 @dataclass(frozen=True)

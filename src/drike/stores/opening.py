@@ -4,7 +4,7 @@ from pathlib import Path
 
 from drike.edits.record import StoreError
 from drike.stores.edit_store import EditStore
-from drike.stores.failures import POSTGRES
+from drike.stores.failures import is_postgres
 
 TENANT = "default"
 
@@ -18,7 +18,7 @@ def open_store(
     file beside that one, or a schema drike-TENANT in the database. create: make the store if it is
     missing. wait: seconds for others that hold it. Raises StoreError.
     """
-    if not str(address).startswith(POSTGRES):
+    if not is_postgres(str(address)):
         from drike.stores.sqlite import SqliteStore
 
         path = Path(address)

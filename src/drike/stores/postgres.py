@@ -337,7 +337,8 @@ class PostgresDatabase:
 def _params_of(address: str) -> dict[str, Any]:
     """The parts of an address. Raises StoreError, which does not show its password."""
     try:
-        params = conninfo_to_dict(address)
+        scheme, separator, rest = address.partition("://")
+        params = conninfo_to_dict(f"{scheme.casefold()}{separator}{rest}")
         timeout_from_conninfo(params)
     except psycopg.Error:  # its message may show the password
         form = "postgresql://USER@HOST:PORT/DATABASE, special characters as %40 and the like"

@@ -28,7 +28,7 @@ from drike.edits.times import stamp
 from drike.errors import DrikeError
 from drike.stores.approvals import claimed_author
 from drike.stores.edit_store import EditStore
-from drike.stores.failures import POSTGRES
+from drike.stores.failures import is_postgres
 from drike.stores.opening import TENANT, open_store
 from drike.support.files import write_text
 from drike.support.records import ADDED, parse, read
@@ -242,7 +242,7 @@ def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> 
     the store, of which the store knows, so that one that is missing never opens a gateway. Raises
     KeysError for these, and StoreError.
     """
-    if path is None and store.startswith(POSTGRES):
+    if is_postgres(store) and path is None:
         return _open_in_database(store, create=create)
     if path is None and (not Path(store).name or Path(store).is_dir()):
         raise KeysError(f"{store} is a folder: give the file of a store as --store")

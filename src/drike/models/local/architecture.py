@@ -15,6 +15,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 # return none.
 _NO_CONTINUATION = ("mamba", "falcon_mamba", "jamba", "recurrent_gemma")
 _ATTENTION_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
+# Models' names for the state they continue from.
+_STATE_NAMES = ("past_key_values", "cache_params", "state")
 _WINDOW_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len")
 
 
@@ -29,6 +31,8 @@ def fork_obstacle(model: PreTrainedModel) -> str | None:
         return "attention is not causal throughout"
     if config.model_type in _NO_CONTINUATION:
         return "layers carry a state that cannot be continued"
+    if state_name(model) is None:
+        return "the model takes no state to continue from"
     return None
 
 
@@ -78,7 +82,9 @@ def tolerates_padding(model: PreTrainedModel) -> bool:
 
     If they do, only prompts of one length go together.
     """
-    if _carries_state(model) or not has_one_encoding(model.config):
+    if _carries_state(model) or state_name(model) is None:
+        return False
+    if not has_one_encoding(model.config):
         return False
     return _uses_alibi(model.config.get_text_config()) or takes_positions(model)
 
@@ -94,6 +100,15 @@ def takes_positions(model: PreTrainedModel) -> bool:
         "position_ids" in inspect.signature(part.forward).parameters
         for part in (model, model.base_model)
     )
+
+
+def state_name(model: PreTrainedModel) -> str | None:
+    """The name of the state that a model continues from, among its parameters; None: it takes none.
+
+    Such are GPT-1 and Reformer.
+    """
+    parameters = inspect.signature(model.forward).parameters
+    return next((name for name in _STATE_NAMES if name in parameters), None)
 
 
 def remembers_length(config: PreTrainedConfig) -> bool:

@@ -211,7 +211,12 @@ class HuggingFaceModel:
             if key not in self._score_by_key
         }
         encoded = self._encode(list(new_by_key.values()))
+        way = self._scorer.way
         read, work = self._scorer.read(encoded)
+        if self._scorer.way != way and self._score_by_key:
+            # A check has failed: what is remembered was read in the same way, and is asked again.
+            self._score_by_key.clear()
+            return self.score(requests)
         computed = map(self._as_score, encoded, read)
         computed_by_key = dict(zip(new_by_key, computed, strict=True))
         scores = [

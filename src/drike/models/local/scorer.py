@@ -61,6 +61,11 @@ class Scorer:
         return self._reader.plan
 
     @property
+    def way(self) -> tuple[Strategy, bool]:
+        """How requests are read; if that changes, a check has failed, or memory ran out."""
+        return self._reader.way
+
+    @property
     def prefixes(self) -> PrefixCache:
         """The cached prefixes.
 
@@ -109,19 +114,26 @@ class Scorer:
                 rows = max(2, _CACHED * self.budget // longest)
                 families += [group[i : i + rows] for i in range(0, len(group), rows)]
         for family in families:
-            if len(family) > 1 and not self._reader.has_checked:
-                # Scoring their last tokens checks whether this model can be read in this way.
-                related = [prompts[i] for i in family]
-                self.read([Encoded(prompt, len(prompt) - 1) for prompt in related])
+            if len(family) > 1:
+                self._check_first([prompts[i] for i in family])
         return families if self.plan.strategy == "tree" else []
 
+    def _check_first(self, prompts: Sequence[Tokens]) -> None:
+        """Score the last tokens of prompts, if no check has shown that they can be read so."""
+        requests = [Encoded(prompt, len(prompt) - 1) for prompt in prompts]
+        if not self._reader.has_checked(requests):
+            self.read(requests)
+
     def _read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
-        score_by_index: dict[int, TokenScores] = {}
         used = Usage()
-        for group in self._groups(requests):
-            scored = self._reader.read([requests[i] for i in group])
-            score_by_index.update(zip(group, scored.scores, strict=True))
-            used += scored.usage
+        way = None
+        while way != self._reader.way:  # again, if a check failed: groups before it had none
+            way = self._reader.way
+            score_by_index: dict[int, TokenScores] = {}
+            for group in self._groups(requests):
+                scored = self._reader.read([requests[i] for i in group])
+                score_by_index.update(zip(group, scored.scores, strict=True))
+                used += scored.usage
         scores = [score_by_index[i] for i in range(len(requests))]
         return scores, used
 

@@ -17,15 +17,12 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from drike.models.local.architecture import forget_length, takes_positions
+from drike.models.local.architecture import forget_length, state_name, takes_positions
 from drike.models.local.attention import tree_inputs
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.token_trees import Ids, TokenRun, TokenTree, build_tree
 from drike.models.local.tokens import Encoded
 from drike.models.protocols import Usage
-
-# Models' names for the state they continue from.
-_CACHE_NAMES = ("past_key_values", "cache_params", "state")
 
 
 class TokenScores(NamedTuple):
@@ -97,7 +94,9 @@ def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
     """
     tree, rows, rows_by_request = pack(requests)
     runs = tree.runs
-    cache_name = _cache_name(model)
+    cache_name = state_name(model)
+    if cache_name is None:
+        raise TypeError("the model takes no state to continue from")
     children_left = Counter(run.parent for run in runs)
     cache_by_run: dict[int, Any] = {}  # of the runs that others continue
     logits = []
@@ -212,12 +211,6 @@ def token_scores(
         )
         begin = end
     return scores
-
-
-def _cache_name(model: PreTrainedModel) -> str:
-    """The name of the state that a model continues from, among its parameters."""
-    parameters = inspect.signature(model.forward).parameters
-    return next(name for name in _CACHE_NAMES if name in parameters)
 
 
 def _run_inputs(model: PreTrainedModel, tree: TokenTree, run: TokenRun) -> dict[str, Any]:
