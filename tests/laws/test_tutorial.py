@@ -20,6 +20,7 @@ import pytest
 
 from tests.fakes.commands import run
 from tests.fakes.gateways import is_up
+from tests.fakes.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 CORRECTED = (ROOT / "docs" / "tutorial.md").read_text("utf-8").split("## ")[1]
@@ -83,7 +84,8 @@ def test_the_way_to_a_corrected_model(
                 continue
             assert [line for line in shown if line not in output] == [], output
             checked += len(shown)
-        assert '"content": "ESPN"' in curl(asked[0]), "the edit was taken back"
+        # The gateway notices what another process has changed within a second.
+        wait_until(lambda: '"content": "ESPN"' in curl(asked[0]))
     finally:
         if serving:
             serving.terminate()
