@@ -1,8 +1,9 @@
 """Draw which package of drike imports which, as an SVG: `python -m tools.draw_imports > docs/architecture.svg`.
 
-Every box is a module or a folder of `src/drike`, and stands one row above the highest box it imports. An arrow points
-from importer to imported; one that a chain of other arrows already implies is left out. Imports inside functions count,
-imports for type checking only do not. The drawing needs nothing but the source, so a test can tell when it is stale.
+Every box is a module or a folder of `src/drike`, and stands one row above the highest box it
+imports. An arrow points from importer to imported; one that a chain of other arrows already implies
+is left out. Imports inside functions count, imports for type checking only do not. The drawing
+needs nothing but the source, so a test can tell when it is stale.
 """
 
 from __future__ import annotations

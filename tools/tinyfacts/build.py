@@ -1,7 +1,8 @@
 """Build the embedded model from scratch: tokenizer, training, and a folder for `from_pretrained`.
 
-`build` is a generator: it yields a `Progress` for every step and has written the folder when it ends. The corpus is
-drawn during training (see `documents`); nothing is downloaded. Not here: the check of the result (`check.measure`).
+`build` is a generator: it yields a `Progress` for every step and has written the folder when it
+ends. The corpus is drawn during training (see `documents`); nothing is downloaded. Not here: the
+check of the result (`check.measure`).
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ def build(
 ) -> Iterator[Progress]:
     """Train from scratch and write the model to the folder `out`, replacing what is there.
 
-    threads: on the CPU; None: torch's default. The same seed, threads and torch version give the same weights.
-    other: a second model, narrower and trained for less time, that knows the same facts in `other_templates`;
-    TinyFacts in these wordings is written to rows.json beside it.
+    threads: on the CPU; None: torch's default. The same seed, threads and torch version give the
+    same weights. other: a second model, narrower and trained for less time, that knows the same
+    facts in `other_templates`; TinyFacts in these wordings is written to rows.json beside it.
     """
     began = time.monotonic()
     if threads is not None:

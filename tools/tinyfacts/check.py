@@ -1,10 +1,12 @@
 """Requirements on the embedded model, measured on edits that it was not tuned on: `python -m tools.tinyfacts check`.
 
-`measure` asks a scoring model (the embedded one, or the `BayesianReader`) through the prompts that the editors use, and
-yields a `Measure` for each requirement with the range it must lie in. Demonstrations come from the stored nearest rows,
-so no encoder is needed. Tuning used the first half of the editable rows; `held_out` is the second half.
+`measure` asks a scoring model (the embedded one, or the `BayesianReader`) through the prompts that
+the editors use, and yields a `Measure` for each requirement with the range it must lie in.
+Demonstrations come from the stored nearest rows, so no encoder is needed. Tuning used the first
+half of the editable rows; `held_out` is the second half.
 
-Subsets of retains are always shown in pool order, so that only the choice of retains varies, not their position.
+Subsets of retains are always shown in pool order, so that only the choice of retains varies, not
+their position.
 """
 
 from __future__ import annotations
@@ -86,8 +88,8 @@ def measure(
 ) -> Iterator[Measure]:
     """Measure every requirement on the given editable rows (default: `held_out()`); deterministic for a model.
 
-    data: the rows of TinyFacts in the wordings `templates`; default: the shipped ones. The nearest rows are those of
-    the shipped wordings.
+    data: the rows of TinyFacts in the wordings `templates`; default: the shipped ones. The nearest
+    rows are those of the shipped wordings.
     """
     cases = load(data or ROWS, cleaning=False).cases
     yield from _recall(model, cases, templates)
@@ -167,7 +169,8 @@ def _by_choice(trials: Sequence[_Trial]) -> Iterator[Measure]:
         return any(len({getattr(r, name) for r in rates}) > 1 for name in ("esr", "pc"))
 
     share = fmean(mixed(t.subsets) for t in trials)
-    # The reader reaches .25 and .10; six trained models reached .17 to .20 and .04 to .05 (benchmarks/notes/log.md).
+    # The reader reaches .25 and .10; six trained models reached .17 to .20 and .04 to .05
+    # (benchmarks/notes/log.md).
     yield Measure("random 3 retains: edits mixed on rewrite or paraphrase", share, 0.15, None)
     for name, low in (("esr", None), ("pc", 0.03), ("rr", None)):
         gain = fmean(
@@ -250,7 +253,8 @@ def _trial(model: LanguageModel, cases: Sequence[EditCase], row: int) -> _Trial:
     ]
     shown += [(*fixed, *retains[:k]) for k in SHOTS]
     shown += [(*fixed, *(retains[i] for i in pick)) for pick in picks]
-    # A few prompts at a time: they share a prefix, but attention over all of them at once would cost more.
+    # A few prompts at a time: they share a prefix, but attention over all of them at once would
+    # cost more.
     rates = [
         rate
         for i in range(0, len(shown), TOGETHER)

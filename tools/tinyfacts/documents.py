@@ -1,10 +1,11 @@
 """Training texts of the embedded model: plain statements, and in-context documents labelled by the reader.
 
-An in-context document is a sequence of demonstrations about demonstration facts and one invented edit. Every
-demonstration is itself a question that follows the earlier ones, so each answer position is labelled with the reader's
-P(new). The answers shown follow one of several conventions (IKE's; what the reader would answer; all new; all old; a
-coin flip), and wordings are drawn independently of the kind of question, so no template hints at adoption. Kinds of
-question and weights are those of `drike.models.reader`.
+An in-context document is a sequence of demonstrations about demonstration facts and one invented
+edit. Every demonstration is itself a question that follows the earlier ones, so each answer
+position is labelled with the reader's P(new). The answers shown follow one of several conventions
+(IKE's; what the reader would answer; all new; all old; a coin flip), and wordings are drawn
+independently of the kind of question, so no template hints at adoption. Kinds of question and
+weights are those of `drike.models.reader`.
 
 Facts of editable rows occur in plain statements only, and never in their last wording.
 """
@@ -41,7 +42,8 @@ CONVENTION_ODDS = (0.55, 0.25, 0.06, 0.06, 0.08)
 class Item(NamedTuple):
     """One demonstration or the final question: which edit is stated, what is asked, what is answered.
 
-    fact, asked: numbers of facts; t_fact, t_asked: wordings; new: id of the new object; adopted: whether it is shown.
+    fact, asked: numbers of facts; t_fact, t_asked: wordings; new: id of the new object; adopted:
+    whether it is shown.
     """
 
     fact: int
@@ -57,11 +59,12 @@ class Item(NamedTuple):
 class Labelled:
     """A document with what each question position should say.
 
-    ids: token ids (T,). last, answer: positions (Q,) of each question's last token and of its answer's token.
-    new, true: token ids (Q,) of the two objects. p: P(new) (Q,). attention (Q, Q + 1): the reader's normalised weights
-    of earlier answers, and of its own prior in the last column. mark, fact_object, fact_subject, asked_subject:
-    positions (Q,) of "Prompt:", of the new fact's object, and of the last token of its subject and of the question's.
-    kind, relation, adopted, worded: (Q,), what heads and probes learn; worded: the question is worded like its fact.
+    ids: token ids (T,). last, answer: positions (Q,) of each question's last token and of its
+    answer's token. new, true: token ids (Q,) of the two objects. p: P(new) (Q,). attention (Q, Q +
+    1): the reader's normalised weights of earlier answers, and of its own prior in the last column.
+    mark, fact_object, fact_subject, asked_subject: positions (Q,) of "Prompt:", of the new fact's
+    object, and of the last token of its subject and of the question's. kind, relation, adopted,
+    worded: (Q,), what heads and probes learn; worded: the question is worded like its fact.
     """
 
     ids: npt.NDArray[np.int64]

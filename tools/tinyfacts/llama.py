@@ -1,7 +1,8 @@
 """The embedded model's shape, and Llama's forward written out for training on a CPU.
 
-The forward runs on the parameters of a `LlamaForCausalLM`, in bfloat16 with a float32 residual; attention is written as
-two matrix products, which is fastest on short rows, and hands out what probes look at. Not here: generation, caches.
+The forward runs on the parameters of a `LlamaForCausalLM`, in bfloat16 with a float32 residual;
+attention is written as two matrix products, which is fastest on short rows, and hands out what
+probes look at. Not here: generation, caches.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from tools.tinyfacts.tokens import VOCABULARY
 
 WIDTH, HEADS, HEAD_WIDTH = 192, 3, 64
-# Slow enough that half of a head's dimensions hardly turn within the context and can match content at any distance.
+# Slow enough that half of a head's dimensions hardly turn within the context and can match content
+# at any distance.
 THETA = 1_000_000.0
 CONTEXT = 1024
 

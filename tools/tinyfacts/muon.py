@@ -1,6 +1,7 @@
 """Muon: momentum whose steps are orthogonalised, for the matrices of the embedded model.
 
-W <- W - lr * sqrt(max(1, rows / columns)) * NewtonSchulz(momentum). Matrices of one shape are treated in one batch.
+W <- W - lr * sqrt(max(1, rows / columns)) * NewtonSchulz(momentum). Matrices of one shape are
+treated in one batch.
 """
 
 from __future__ import annotations
