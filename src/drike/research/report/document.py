@@ -15,7 +15,7 @@ from drike.research.report.gate_tables import deployed_tables
 from drike.research.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
 from drike.research.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, paper_tables
 from drike.research.report.reported_runs import ReportedRun
-from drike.research.report.tables import INTERVALS, PER_PROMPT, SCORES
+from drike.research.report.tables import INTERVALS, MEANINGS, PER_PROMPT, SCORES
 from drike.research.report.training_tables import by_epoch, epochs_table
 from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, markdown_text
 
@@ -80,6 +80,11 @@ def _summary(groups: Sequence[Group]) -> Section:
     for group in groups:
         text.append(sentences.about(group))
         text.append(sentences.verdict(group))
+        unreadable = tables.unreadable_retention(
+            outcome for of_editor in group.outcomes.values() for outcome in of_editor
+        )
+        if unreadable:
+            text.append(unreadable)
     if any(group.data == "TinyFacts" for group in groups):
         text.append(
             "TinyFacts shows that the method runs; its numbers are no evidence about large models."
@@ -119,8 +124,7 @@ def _score_table(group: Group) -> Table:
         row += [tables.cell(summary, column) for column in costs]
         rows.append(tuple(row))
 
-    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
-    notes = (meanings, *_rule_captions(group.runs), INTERVALS, PER_PROMPT)
+    notes = (MEANINGS, *_rule_captions(group.runs), INTERVALS, PER_PROMPT)
     return Table(group.label, tuple(header), tuple(rows), notes)
 
 
