@@ -43,6 +43,8 @@ _RETIRED: Mapping[str, object] = {
 # Options that older versions did not have, with what these did.
 _ADDED: Mapping[str, object] = {"retention": "all"}
 
+_NEVER_USED = {"named"}  # options of older versions that had no effect, whatever they were
+
 
 def new_run(out: Path | None, command: str, run: Path | None = None) -> Path:
     """The folder of a new run: `out`, or <date>-<command>, with the evaluations of `run` if any.
@@ -134,7 +136,8 @@ class Resumable(Command):
             )
         _refuse_retired(folder, options)
         usable = {name: value for name, value in _ADDED.items() if name in names}
-        usable |= {name: value for name, value in options.items() if name not in _RETIRED}
+        gone = _RETIRED.keys() | _NEVER_USED
+        usable |= {name: value for name, value in options.items() if name not in gone}
         if usable.keys() != names - _PLACES:
             raise RunError(
                 f"{folder} was written by another command or another version of drike: "

@@ -63,14 +63,6 @@ class MethodFlags(Method):
             choices=get_args(_Objective),
         ),
     ]
-    named: Annotated[
-        bool,
-        flag(
-            "--named",
-            METHOD,
-            "Without effect: dr-ike-q always reads whether a query names the subject",
-        ),
-    ]
     retention: Annotated[
         _Reading | None,
         option(

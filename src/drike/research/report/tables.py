@@ -53,7 +53,6 @@ def cell(summary: Summary, column: str) -> Cell:
 
 
 MEANINGS = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
-UNREADABLE = 0.5  # share of neighbours that the unedited model must know for RR to say something
 
 # Summaries, an editor a row.
 
@@ -64,24 +63,6 @@ def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
     `drike evaluate` prints this table; a report begins with that of `document.scores`.
     """
     return _summary_table(title, summaries, tuple(SCORES), MEANINGS, INTERVALS, *notes)
-
-
-def unreadable_retention(outcomes: Iterable[Outcome]) -> str | None:
-    """A sentence where the unedited model knows few neighbours, so that RR over all says little.
-
-    None where it knows at least half of them, or was not asked.
-    """
-    asked = {}
-    for outcome in outcomes:
-        if outcome.aspect is Aspect.NEIGHBORHOOD and outcome.known is not None:
-            asked[outcome.query, outcome.target] = outcome.known
-    if not asked or fmean(asked.values()) >= UNREADABLE:
-        return None
-    return (
-        f"The unedited model answers only {fmean(asked.values()):.0%} of the neighbouring facts "
-        "right: RR over all then measures what a prompt tells about them rather than what it "
-        "keeps. Read RR known and RR unchanged, and S with these."
-    )
 
 
 def costs(summaries: Sequence[Summary]) -> Table:

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
-from drike.answers.thoughts import without_thoughts
 from drike.edits.edit import EditCase, Probe
-from drike.errors import ModelError, RunError, UsageError
+from drike.errors import RunError, UsageError
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.research.editors.editor import Editor
 from drike.research.editors.in_context import ranks_retains
@@ -29,6 +28,7 @@ from drike.research.evaluation.unedited_answers import (
 )
 from drike.research.runs import files
 from drike.research.runs.events import PhaseStarted, Prepared
+from drike.research.runs.readable import require_readable
 from drike.research.runs.setup import Setup
 from drike.research.runs.usage import usage_recorded
 
@@ -119,7 +119,8 @@ def run_evaluation(
             both_ways += _judged_both_ways(folder, editor, model, sampled)
 
     if not rule.by_scores:
-        _require_answers(folder, model, [one for each in outcomes.values() for one in each])
+        written = [outcome.answer for each in outcomes.values() for outcome in each]
+        require_readable(model, written, f" (they are kept in {folder})")
     without_edits = outcomes.get(Unedited().name, [])
     counts = {editor: counted(of_editor, without_edits) for editor, of_editor in outcomes.items()}
     summaries = [summary_of(of_editor) for of_editor in counts.values()]
@@ -179,18 +180,6 @@ def ask_unedited(
             answers.extend(of_case)
             yield NeighboursAnswered(of_case)
     return answers
-
-
-def _require_answers(folder: Path, model: LanguageModel, outcomes: Sequence[Outcome]) -> None:
-    """Raise ModelError if no answer has a word, which says nothing about any editor."""
-    if not outcomes:
-        return
-    if not any(without_thoughts(outcome.answer or "").strip() for outcome in outcomes):
-        raise ModelError(
-            f"no answer of {model.info.name} could be read: all {len(outcomes):,} are empty, or end"
-            f" before its thoughts do (they are kept in {folder}): ask it anew with more"
-            " --thinking-tokens, or without thinking (--reasoning-effort none)"
-        )
 
 
 def _prepared(

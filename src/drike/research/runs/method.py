@@ -25,7 +25,6 @@ class Method:
     """
 
     objective: Literal["paper", "s", "balanced"] = "paper"
-    named: bool = False  # without effect, as the gate reads names; runs record it
     retention: Literal["all", "known", "unchanged"] | None = None
     shot_price: float = 0.05
     promise: str | None = None
