@@ -324,7 +324,9 @@ class RequestEditor:
 
         Neither is recorded. Raises RequestError if it takes too long.
         """
-        task = _Task(chat, TRIAL, feed, ask=ask and self.asks, is_trial=True)
+        task = _Task(
+            chat, replace(TRIAL, tenant=feed.tenant), feed, ask=ask and self.asks, is_trial=True
+        )
         try:
             async with asyncio.timeout(_SECONDS_TO_TRY):
                 written = await self._write_confirmed(task)

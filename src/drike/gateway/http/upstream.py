@@ -20,6 +20,7 @@ from yarl import URL
 
 from drike.gateway.calls import RawHeaders, Reply, UpstreamCall, header_text
 from drike.gateway.errors import UpstreamError
+from drike.gateway.http.connections import UnreadRequestError, client
 from drike.gateway.http.keys import KEY
 from drike.models.served import checked_address, is_loopback
 
@@ -98,12 +99,16 @@ class HttpUpstream:
         self._timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=_SECONDS_TO_CONNECT, sock_read=timeout
         )
-        self._session: aiohttp.ClientSession | None = None
+        self._fresh: aiohttp.ClientSession | None = None  # a new connection for each request
+        self._kept: dict[str, aiohttp.ClientSession] = {}  # by tenant
 
     async def open(self) -> None:
-        """Make the pool of connections; nothing is sent."""
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
+        """Get ready for calls; nothing is sent."""
+        self._fresh = self._client(None)
+
+    def _client(self, idle_seconds: float | None) -> aiohttp.ClientSession:
+        return client(
+            idle_seconds=idle_seconds,
             timeout=self._timeout,
             proxy=self._proxy,
             cookie_jar=aiohttp.DummyCookieJar(),  # one client's cookies are not another's
@@ -115,21 +120,15 @@ class HttpUpstream:
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session:
-            await self._session.close()
+        for opened in (self._fresh, *self._kept.values()):
+            if opened:
+                await opened.close()
 
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """Pass a call on, and the answer back."""
-        assert self._session, "open() comes first"  # noqa: S101
         try:
-            response = await self._session.request(
-                call.method,
-                URL(self.name + call.path, encoded=True),
-                headers=self._sent_headers(call),
-                data=call.body or None,
-                allow_redirects=False,
-            )
+            response = await self._answer(call)
         except (ClientError, TimeoutError, OSError, ValueError) as error:
             raise _as_upstream_error(error) from error
         try:
@@ -140,6 +139,31 @@ class HttpUpstream:
                 response.release()
             else:
                 response.close()
+
+    async def _answer(self, call: UpstreamCall) -> aiohttp.ClientResponse:
+        """The answer to a call, which is sent again where a kept connection proves closed.
+
+        No two tenants share a connection: to whom a server sends an answer that nobody asked for,
+        and that comes when something else has been asked, cannot be told.
+        """
+        assert self._fresh, "open() comes first"  # noqa: S101
+        if call.tenant not in self._kept:
+            self._kept[call.tenant] = self._client(_IDLE_SECONDS)
+        try:
+            return await self._asked(call, self._kept[call.tenant])
+        except UnreadRequestError:
+            return await self._asked(call, self._fresh)
+
+    async def _asked(
+        self, call: UpstreamCall, connections: aiohttp.ClientSession
+    ) -> aiohttp.ClientResponse:
+        return await connections.request(
+            call.method,
+            URL(self.name + call.path, encoded=True),
+            headers=self._sent_headers(call),
+            data=call.body or None,
+            allow_redirects=False,
+        )
 
     async def problem(self) -> str | None:
         """Why no connection can be made, to the proxy if there is one; None if one can.
