@@ -42,8 +42,22 @@ from drike.gateway.slips import checked_reply
 from drike.stores.inbox import FullInboxError, Inbox, report_of
 
 # Ends of paths that are probably for text: /engines/MODEL/completions and the like, of older
-# servers.
-_ENDS_FOR_TEXT = (COMPLETION, RESPONSES, MESSAGES)
+# servers and of other APIs; and of batches of requests.
+_ENDS_FOR_TEXT = (
+    COMPLETION,
+    RESPONSES,
+    MESSAGES,
+    "/complete",
+    "/completion",
+    "/generate",
+    "/chat",
+    "/runs",
+    "/submit_tool_outputs",
+    "/batches",
+    "/invocations",
+    ":generateContent",
+    ":streamGenerateContent",
+)
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _LIMITS_OF_REPORTS = Limits(body=64 << 10)
 MOST_REPORTS = 60  # of a key in a minute
