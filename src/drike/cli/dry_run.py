@@ -137,8 +137,10 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple
         return lambda prompt: estimated_tokens(sent(prompt))
     from transformers import AutoTokenizer
 
+    from drike.models.local.sources import source_of
+
     try:
-        name, revision = pinned(tokenizer)
+        name, revision = pinned(source_of(tokenizer))
         opened = AutoTokenizer.from_pretrained(
             name, revision=revision or "main", trust_remote_code=False
         )
