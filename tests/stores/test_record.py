@@ -160,7 +160,7 @@ def test_whatever_name_is_accepted_its_own_query_is_matched_by_it() -> None:
     ]
     signs += "\U0001f1f5\U0001f1ea\U0001f642\u1780\u17d2\u1000\u1039\u0ec8\uac00\U0001d400\u202e "
     chance = random.Random(53)
-    for _ in range(400):
+    for _ in range(150):
         name = "".join(chance.choices(signs, k=chance.randint(1, 3)))
         try:
             record = checked(EditRecord(name, f"The home of {name.strip()} is", "Oslo"))

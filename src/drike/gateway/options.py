@@ -75,6 +75,15 @@ class GatewayOptions:
         shown = {name: value for name, value in vars(self).items() if name not in _ADDRESSES}
         return f"{type(self).__name__}({shown})"
 
+    @property
+    def most_demonstrations(self) -> int | None:
+        """How many demonstrations an edit gets at most, in chats and completions alike.
+
+        None: all, or as the training run says.
+        """
+        is_usual = self.demonstrations is None and self.run is None
+        return 0 if self.upstream and is_usual else self.demonstrations
+
 
 @dataclass(frozen=True)
 class Switch:
