@@ -14,6 +14,7 @@ from drike.support.rows import shown
 from drike.text.words import Words, words
 
 if TYPE_CHECKING:
+    from drike.answers.budget import Budget
     from drike.answers.statements import Stated
 
 
@@ -170,16 +171,19 @@ class EditRecord:
                 return query_words.replaced(dict.fromkeys(spans, name))
         return self.query
 
-    def states(self, answer: str, question: str = "") -> Stated:
+    def states(self, answer: str, question: str = "", budget: Budget | None = None) -> Stated:
         """Which of its objects an answer states.
 
-        question: what was asked, by which "yes" and "no" are read as well.
+        question: what was asked, by which "yes" and "no" are read as well. budget: how long reading
+        may take, after which it raises OverBudgetError.
         """
         from drike.answers.statements import stated  # its patterns take a while to compile
 
         old_names = () if self.target_true is None else (self.target_true,)
         new_names = (self.target_new, *self.object_aliases)
-        return stated(answer, new_names, old_names, about=self.names, question=question)
+        return stated(
+            answer, new_names, old_names, about=self.names, question=question, budget=budget
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from drike.stores.opening import TENANT
 from drike.stores.snapshots import Snapshot
 
 _MOST_RECORDED = 200  # decisions that are kept to be looked at
+_SECONDS_TO_JUDGE = 1.0  # answers that wait when a feed is closed
 _MOST_ANSWERS = 10_000  # of a model, that are remembered
 
 # A question to a model: the model's name, the query, and the id and version of the edit that it is
@@ -280,10 +281,11 @@ class EditFeed:
             )
         return list(dict.fromkeys(filter(None, problems)))
 
-    def close(self) -> None:
-        """Let go of the store and the threads."""
+    def close(self, seconds: float = _SECONDS_TO_JUDGE) -> None:
+        """Let go of the store and the threads, and judge answers that wait for so long at most."""
         self.deciding.close()
         self.aside.close()
+        self.watch.end(seconds)
         self.watch.flush(self.store)
         self.store.close()
 
