@@ -5,6 +5,7 @@ The text of an answer is read as it passes, whatever its form and however it is 
 
 from __future__ import annotations
 
+import http.client
 import json
 import random
 import socket
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -100,14 +102,35 @@ def test_other_answers_that_break_off_do_not_seem_complete(tmp_path: Path) -> No
         time.sleep(0.05)
         handler.break_off()
 
-    import http.client
-
     with (
         upstream(die) as above,
         running(above.url, tmp_path) as gateway,
         pytest.raises(http.client.IncompleteRead),
     ):
         gateway.chat("Hello")
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_an_answer_without_a_body_is_whole_whatever_length_it_states(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    """A 304 states that of the answer which the client has, another server a wrong one."""
+
+    def tell(handler: RawHandler, call: Received) -> None:
+        handler.send_response(status)
+        handler.send_header("ETag", "now")
+        handler.send_header("Content-Length", "100")
+        handler.end_headers()
+
+    with upstream(tell) as above, running(above.url, tmp_path) as gateway:
+        connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=HANG)
+        for method in ("GET", "POST", "HEAD"):
+            connection.request(method, "/v1/models", headers={"If-None-Match": "now"})
+            response = connection.getresponse()
+            assert (response.status, response.headers["etag"]) == (status, "now")
+            assert response.read() == b""
+        connection.close()
+    assert not caplog.records
 
 
 def test_a_client_that_hangs_up_cancels_the_upstream(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import drike
-from drike.errors import UsageError
+from drike.errors import ModelError, UsageError
 from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.case_answers import CaseAnswers
@@ -22,6 +22,7 @@ from drike.research.runs.query_policy_run import run_query_policy
 from drike.research.runs.training_run import recovered_episodes, run_training
 from drike.research.training.algorithm1 import Episode, EpisodeRecord
 from drike.research.training.s_objective import Expected
+from tests.fakes.models import ScriptedModel
 from tests.fakes.setups import ENCODER, small_setup
 
 METHOD = Method(epochs=2, policy_encoder="hashing")
@@ -108,3 +109,28 @@ def test_the_former_name_of_an_objective_means_the_same() -> None:
         True,
         True,
     ]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", ["", " ", "<think></think>\n", "<think>I wonder"])
+def test_a_training_of_which_no_answer_can_be_read_ends_with_an_error(
+    answer: str, tmp_path: Path
+) -> None:
+    model = ScriptedModel(lambda prompt: answer, scores=False)
+
+    def trained(past: list[EpisodeRecord]) -> list[object]:
+        setup = small_setup()
+        return list(run_training(tmp_path, setup, model, editor(), METHOD, described={}, past=past))
+
+    with pytest.raises(ModelError, match=r"could be read: .* --thinking-tokens"):
+        trained([])
+    past = recovered_episodes(tmp_path)
+    with pytest.raises(ModelError, match="could be read"):
+        trained(past)  # nor is it a result when it goes on
+
+
+def test_a_training_goes_on_where_one_answer_can_be_read(tmp_path: Path) -> None:
+    answers = iter(["Rome"])
+    model = ScriptedModel(lambda prompt: next(answers, ""), scores=False)
+    setup = small_setup()
+    *_, last = run_training(tmp_path, setup, model, editor(), METHOD, described={})
+    assert isinstance(last, Episode) and last.epoch == METHOD.epochs

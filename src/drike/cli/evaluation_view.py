@@ -10,10 +10,12 @@ from drike.cli.training_view import show_prepared
 from drike.models import LanguageModel
 from drike.research.editors.editor import Editor
 from drike.research.editors.in_context import TokenLimit
+from drike.research.editors.meanings import meanings
 from drike.research.evaluation.baseline_questions import AnsweredCases
 from drike.research.evaluation.metrics import Outcome
 from drike.research.report import tables
 from drike.research.report.gate_tables import deployed_tables
+from drike.research.report.sentences import on_retention
 from drike.research.runs.deployed_run import DeployedEvaluation, Deployment, run_deployed
 from drike.research.runs.evaluation_run import Evaluation, EvaluationEvent, run_evaluation
 from drike.research.runs.events import Prepared
@@ -78,7 +80,10 @@ def _tables(
     rule = evaluation.rule
     edits = f"{len(evaluation.cases)} test edits"
     title = f"{setup.split.ids.title}, {edits}, model {model.info.name}, judged by {rule.name}"
-    captions = [rule.caption]
+    by_editor = {summary.editor: summary for summary in summaries}
+    captions = [rule.caption, *on_retention(by_editor, model.info.name)]
+    if explained := meanings(list(by_editor)):
+        captions.append(explained)
     if evaluation.both_ways:
         captions.append(tables.disagreement(evaluation.both_ways))
     optional = (

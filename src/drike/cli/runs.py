@@ -41,6 +41,8 @@ _RETIRED: Mapping[str, object] = {
     "renormalise": False, "stop_on_flip": False, "delay": 0, "noise": 0.0, "order": None,
 }  # fmt: skip
 
+_NEVER_USED = {"named"}  # options of older versions that had no effect, whatever they were
+
 
 def new_run(out: Path | None, command: str, run: Path | None = None) -> Path:
     """The folder of a new run: `out`, or <date>-<command>, with the evaluations of `run` if any.
@@ -131,7 +133,8 @@ class Resumable(Command):
                 f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}"
             )
         _refuse_retired(folder, options)
-        usable = {name: value for name, value in options.items() if name not in _RETIRED}
+        gone = _RETIRED.keys() | _NEVER_USED
+        usable = {name: value for name, value in options.items() if name not in gone}
         if usable.keys() != names - _PLACES:
             raise RunError(
                 f"{folder} was written by another command or another version of drike: "

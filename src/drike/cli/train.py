@@ -61,14 +61,6 @@ class MethodFlags(Method):
             choices=get_args(_Objective),
         ),
     ]
-    named: Annotated[
-        bool,
-        flag(
-            "--named",
-            METHOD,
-            "Without effect: dr-ike-q always reads whether a query names the subject",
-        ),
-    ]
     shot_price: Annotated[
         float,
         option(

@@ -23,13 +23,15 @@ _MAX_ANSWER = 16 << 20  # bytes of one that is read as a whole
 class UpstreamCall:
     """A request to pass on.
 
-    path: below the address of the API, with its slash and its query, percent-encoded.
+    path: below the address of the API, with its slash and its query, percent-encoded. tenant: on
+    whose connections it goes; "" for none's.
     """
 
     method: str
     path: str
     headers: RawHeaders
     body: bytes
+    tenant: str = ""
 
     @property
     def endpoint(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -294,11 +294,27 @@ class EditFeed:
         """Whether an edit that must not be left out is in force."""
         return bool(self._enforced_in(self.index))
 
-    def enforced(self, queries: Sequence[str], values: Mapping[str, str]) -> bool:
-        """Whether a query names the subject of an edit that must not be left out."""
+    def enforces_for(self, values: Mapping[str, str]) -> bool:
+        """Whether one is in force that applies to a request with such values."""
+        return bool(self._enforced) and bool(self._enforced_in(self.index.applying(values)))
+
+    def enforced(
+        self, queries: Sequence[str], values: Mapping[str, str], earlier: Collection[int] = ()
+    ) -> bool:
+        """Whether a gate might match a query by its names to an edit that must not be left out.
+
+        earlier: ids of edits about which earlier turns were, which are not among the queries.
+        """
         index = self.index.applying(values)
         enforced = self._enforced_in(index)
-        return any(not enforced.isdisjoint(index.named(query)) for query in queries)
+        if not enforced.isdisjoint(earlier):
+            return True
+        return any(not enforced.isdisjoint(index.reached_by_name(query)) for query in queries)
+
+    def enforced_in(self, text: str, index: EditIndex) -> set[int]:
+        """The ids of the edits of an index whose subject a text names, and that are enforced."""
+        enforced = self._enforced_in(index)
+        return enforced & index.named(text) if enforced else enforced
 
     def _enforced_in(self, index: EditIndex) -> set[int]:
         """Ids of the edits of an index that must not be left out."""

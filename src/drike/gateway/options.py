@@ -69,6 +69,15 @@ class GatewayOptions:
     timeout: float = 600.0
     reuse_port: bool = False
 
+    @property
+    def most_demonstrations(self) -> int | None:
+        """How many demonstrations an edit gets at most, in chats and completions alike.
+
+        None: all, or as the training run says.
+        """
+        is_usual = self.demonstrations is None and self.run is None
+        return 0 if self.upstream and is_usual else self.demonstrations
+
 
 @dataclass(frozen=True)
 class Switch:

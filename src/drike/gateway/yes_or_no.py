@@ -53,7 +53,7 @@ async def ask_upstream(
         async with asyncio.timeout(seconds):
             for limit in _limits(request):
                 body = json.dumps({**values, **limit}).encode()
-                question_call = UpstreamCall("POST", path, headers.raw, body)
+                question_call = UpstreamCall("POST", path, headers.raw, body, call.tenant)
                 async with upstream.exchange(question_call) as reply:
                     raw = await whole(reply)
                 if reply.status != 400:

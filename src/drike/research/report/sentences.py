@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from drike.research.evaluation.metrics import Summary
 from drike.research.report.groups import UNEDITED, Group
 from drike.research.report.reported_runs import evaluate_again
 from drike.research.report.tables import SCORES
@@ -12,6 +13,8 @@ from drike.support.table import NOT_MEASURED, Difference, as_text, counted
 # On fewer edits no difference is claimed: of two equally good editors, one would win on all of
 # five edits with a probability of 2 / 2**5, above 5 %.
 MIN_EDITS = 6
+# Below this RR of the unedited model, RR is about what it does not know.
+READABLE_FROM = 0.5
 
 
 def gaps(group: Group) -> Iterator[str]:
@@ -66,6 +69,21 @@ def about(group: Group) -> str:
     if partly_measured:
         sentence += f"; under fewer seeds: {', '.join(partly_measured)}"
     return f"{sentence}."
+
+
+def on_retention(summaries: Mapping[str, Summary], label: str) -> list[str]:
+    """That RR cannot be read, where the unedited model knows few of the neighbouring facts."""
+    if UNEDITED not in summaries:
+        return []
+    known = summaries[UNEDITED].metric("RR").value
+    if known is None or known >= READABLE_FROM:
+        return []
+    return [
+        f"RR cannot be read ({label}): even the unedited model answers only {known:.0%} of the "
+        "neighbouring facts right, so that RR, and S with it, show what it does not know, or what "
+        "retains tell it, rather than what edits harm. Read RR known instead: RR on the neighbours "
+        "that it answers right."
+    ]
 
 
 def verdict(group: Group) -> str:

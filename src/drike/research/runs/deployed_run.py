@@ -16,6 +16,7 @@ from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import files
 from drike.research.runs.evaluation_run import CaseEvaluated, evaluate_rest, recovered_outcomes
 from drike.research.runs.events import PhaseStarted
+from drike.research.runs.readable import require_readable
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def run_deployed(
 ) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation]:
     """Evaluate editors behind the gate.
 
-    Yields each case's outcomes after they are saved, then all. Raises RunError.
+    Yields each case's outcomes after they are saved, then all. Raises RunError, ModelError.
     """
     part = files.DEPLOYED
     cases = [with_stores(case, deployment.stores) for case in cases]
@@ -79,6 +80,9 @@ def run_deployed(
         outcomes[editor.name] = recorded
         yield from evaluate_rest(folder, editor, model, cases, recorded, rule=rule, part=part)
 
+    if not rule.by_scores:
+        written = [outcome.answer for each in outcomes.values() for outcome in each]
+        require_readable(model, written, f" (they are kept in {folder})")
     decisions = list(
         gate_records(
             deployment.gate, deployment.stores, cases, deployment.questions, deployment.model

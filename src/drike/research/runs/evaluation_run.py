@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
-from drike.answers.thoughts import without_thoughts
 from drike.edits.edit import EditCase, Probe
-from drike.errors import ModelError, RunError, UsageError
+from drike.errors import RunError, UsageError
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel
 from drike.research.editors.editor import Editor
 from drike.research.editors.in_context import ranks_retains
@@ -24,6 +23,7 @@ from drike.research.evaluation.judge import GENERATE, GREEDY, Judge, Rule
 from drike.research.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
 from drike.research.runs import files
 from drike.research.runs.events import PhaseStarted, Prepared
+from drike.research.runs.readable import require_readable
 from drike.research.runs.setup import Setup
 from drike.research.runs.usage import usage_recorded
 
@@ -99,25 +99,14 @@ def run_evaluation(
             both_ways += _judged_both_ways(folder, editor, model, sampled)
 
     if not rule.by_scores:
-        _require_answers(folder, model, [one for each in outcomes.values() for one in each])
+        written = [outcome.answer for each in outcomes.values() for outcome in each]
+        require_readable(model, written, f" (they are kept in {folder})")
     unedited = outcomes.get(Unedited().name, [])
     counts = {editor: counted(of_editor, unedited) for editor, of_editor in outcomes.items()}
     summaries = [summary_of(of_editor) for of_editor in counts.values()]
     by_editor = {summary.editor: asdict(summary) for summary in summaries}
     files.write_record(folder, files.SUMMARY, by_editor)
     yield Evaluation(rule, cases, outcomes, both_ways, counts, summaries)
-
-
-def _require_answers(folder: Path, model: LanguageModel, outcomes: Sequence[Outcome]) -> None:
-    """Raise ModelError if no answer has a word, which says nothing about any editor."""
-    if not outcomes:
-        return
-    if not any(without_thoughts(outcome.answer or "").strip() for outcome in outcomes):
-        raise ModelError(
-            f"no answer of {model.info.name} could be read: all {len(outcomes):,} are empty, or end"
-            f" before its thoughts do (they are kept in {folder}): ask it anew with more"
-            " --thinking-tokens, or without thinking (--reasoning-effort none)"
-        )
 
 
 def _prepared(

@@ -24,7 +24,6 @@ class Method:
     """
 
     objective: Literal["paper", "s", "balanced"] = "paper"
-    named: bool = False  # without effect, as the gate reads names; runs record it
     shot_price: float = 0.05
     promise: str | None = None
     calibrate_on: int | None = None
