@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from drike.answers.budget import Budget, OverBudgetError
 from drike.answers.statements import stated
+from drike.answers.time_limit import OverTimeError, TimeLimit
 from drike.edits.record import EditRecord
 from drike.gateway.answers import PassingAnswer
 from drike.gateway.calls import Reply
@@ -52,25 +52,25 @@ def counted(store: EditStore) -> dict[str, int]:
 
 
 def slow(seconds: float) -> object:
-    """A reader that takes so long for each answer, and looks at its budget meanwhile."""
+    """A reader that takes so long for each answer, and looks at its limit meanwhile."""
 
-    def states(record: EditRecord, answer: str, question: str = "", budget: object = None) -> str:
+    def states(record: EditRecord, answer: str, question: str = "", limit: object = None) -> str:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(0.001)
-            if isinstance(budget, Budget):
-                budget.check()
+            if isinstance(limit, TimeLimit):
+                limit.check()
         return "new"
 
     return states
 
 
 def test_an_answer_that_takes_longer_than_its_budget_is_not_judged() -> None:
-    with pytest.raises(OverBudgetError):
-        stated("not Lima " * 9, ["Oslo"], ["Lima"], budget=Budget(-1))
-    with pytest.raises(OverBudgetError):
-        stated("not Lima " * 9, ["Oslo"], ["Lima"], budget=Budget(99, lambda: True))
-    assert stated("not Lima " * 9, ["Oslo"], ["Lima"], budget=Budget(99)) == "neither"
+    with pytest.raises(OverTimeError):
+        stated("not Lima " * 9, ["Oslo"], ["Lima"], limit=TimeLimit(-1))
+    with pytest.raises(OverTimeError):
+        stated("not Lima " * 9, ["Oslo"], ["Lima"], limit=TimeLimit(99, lambda: True))
+    assert stated("not Lima " * 9, ["Oslo"], ["Lima"], limit=TimeLimit(99)) == "neither"
 
 
 def test_it_counts_as_unread_and_the_next_one_is_judged(

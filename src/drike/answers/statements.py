@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import regex
 
-from drike.answers.budget import Budget
 from drike.answers.denials import NEW, OLD, is_denied, is_no, is_yes, refuses, without_lead
 from drike.answers.matching import first_line
 from drike.answers.object_names import (
@@ -25,6 +24,7 @@ from drike.answers.object_names import (
     share_of_name,
 )
 from drike.answers.thoughts import without_thoughts
+from drike.answers.time_limit import TimeLimit
 from drike.answers.values import uniform
 from drike.text.word_lists import word_list
 from drike.text.words import Words
@@ -61,16 +61,16 @@ def stated(
     *,
     about: Collection[str] = (),
     question: str = "",
-    budget: Budget | None = None,
+    limit: TimeLimit | None = None,
 ) -> Stated:
     """What an answer says.
 
     new, old: the names of the new object and of the old one, any of which states it. about: the
     names of the subject. question: what was asked, by which "yes" and "no" and parts of names are
-    read. budget: how long reading may take, after which it raises OverBudgetError.
+    read. limit: how long reading may take, after which it raises OverTimeError.
     """
-    if budget:
-        budget.check()
+    if limit:
+        limit.check()
     names = _EditNames(
         object_names(tuple(new)), object_names(tuple(old)), object_names(tuple(about))
     )
@@ -78,7 +78,7 @@ def stated(
     # 1. Read which objects the answer names, and which of these it does not deny.
     text = _answer_itself(answer)
     marked = _with_marks(text, names)
-    marks = _marks_stated(marked, budget)
+    marks = _marks_stated(marked, limit)
 
     # 2. Read "yes" and "no" by the question, and an answer that is only part of a name.
     if question:
@@ -145,12 +145,12 @@ def _with_marks(text: str, names: _EditNames) -> str:
     return marked.casefold().replace("’", "'")
 
 
-def _marks_stated(marked: str, budget: Budget | None) -> set[str]:
+def _marks_stated(marked: str, limit: TimeLimit | None) -> set[str]:
     """The marks in a text that nothing around them denies, at one place at least."""
     marks = set[str]()
     for match in _MARK.finditer(marked):
-        if budget:
-            budget.check()
+        if limit:
+            limit.check()
         if match[0] in marks:
             continue
         before = marked[max(0, match.start() - _AROUND) : match.start()]

@@ -237,15 +237,11 @@ def _fails(values: object) -> bool:
             return True
         case {"type": str(kind), **rest} if kind not in _OBJECTS:
             return kind in _FAILURES or value_at(rest, "response", "status") in _FAILED
-        case {"object": "error"}:
-            return True
-        case {"output": _, "status": str(status)} if status in _FAILED:
+        case {"object": "error"} | {"output": _, "status": "failed" | "cancelled"}:
             return True
         case {"choices": []}:  # of an event with the usage, or of an answer that says nothing
             return False
-        case dict():
-            return failure_in(values, str) is not None
-    return False
+    return isinstance(values, dict) and failure_in(values, str) is not None
 
 
 def _ends(values: object) -> bool:

@@ -281,11 +281,11 @@ class EditFeed:
             )
         return list(dict.fromkeys(filter(None, problems)))
 
-    def close(self, seconds: float = _SECONDS_TO_JUDGE) -> None:
-        """Let go of the store and the threads, and judge answers that wait for so long at most."""
+    def close(self) -> None:
+        """Let go of the store and the threads; answers that wait are judged for a second."""
         self.deciding.close()
         self.aside.close()
-        self.watch.end(seconds)
+        self.watch.end(_SECONDS_TO_JUDGE)
         self.watch.flush(self.store)
         self.store.close()
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from starlette.datastructures import Headers, MutableHeaders
 
-from drike.answers.budget import Budget, OverBudgetError
 from drike.answers.statements import Stated
+from drike.answers.time_limit import OverTimeError, TimeLimit
 from drike.edits.record import EditVersion, Status
 from drike.gateway.answers import LONGEST_READ, PassingAnswer
 from drike.gateway.calls import Reply, Upstream, UpstreamCall, in_one
@@ -120,15 +120,15 @@ async def _slipped(edited: EditedRequest, held: _Held) -> list[int] | None:
     if not text:
         return None
     active = [edit for edit in edited.asked if edit.record.status is Status.ACTIVE]
-    with suppress(OverBudgetError):
+    with suppress(OverTimeError):
         return await in_daemon_thread(_states_old, active, text)
     return None
 
 
 def _states_old(edits: Sequence[EditVersion], text: str) -> list[int]:
-    """The ids of edits whose old object a text states alone. Raises OverBudgetError."""
-    budget = Budget(_SECONDS_OF_ANSWER)
-    return [edit.id for edit in edits if edit.record.states(text, budget=budget) is Stated.OLD]
+    """The ids of edits whose old object a text states alone. Raises OverTimeError."""
+    limit = TimeLimit(_SECONDS_OF_ANSWER)
+    return [edit.id for edit in edits if edit.record.states(text, limit=limit) is Stated.OLD]
 
 
 def _is_like(second: _Held, first: _Held) -> bool:

@@ -197,7 +197,7 @@ class Tenants:
             if thread.is_alive():
                 thread.join(max(0.0, until - time.monotonic()))
         for feed in self.feeds.values():
-            feed.close(seconds=0)  # all that could be judged is
+            feed.close()
         self._reading_keys.close()
         if self._keys:
             self._keys.close()

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from drike.answers.budget import Budget, OverBudgetError
+from drike.answers.time_limit import OverTimeError, TimeLimit
 from drike.edits.record import EditVersion, Status
 from drike.gateway.answers import PassingAnswer
 from drike.gateway.edited import EditedRequest
@@ -143,8 +143,8 @@ class Watch:
             self._held = sum(note.held for note in list(self._noted))
 
     def end(self, seconds: float) -> None:
-        """Let judging end so soon; what still waits then is counted as unread."""
-        self._until = time.monotonic() + seconds
+        """Let judging end so soon, if not sooner; what waits then is counted as unread."""
+        self._until = min(self._until, time.monotonic() + seconds)
 
     def flush(self, store: EditStore, seconds: float = math.inf) -> None:
         """Judge for so long, and add what was counted to a store.
@@ -201,9 +201,9 @@ class Watch:
         asked = note.edited.asked
         text = answer.text() if answer and asked else None
         if text is not None:
-            budget = Budget(_SECONDS_OF_ANSWER, lambda: time.monotonic() >= self._until)
-            with suppress(OverBudgetError):
-                return _Judged(text, [edit.record.states(text, budget=budget) for edit in asked])
+            limit = TimeLimit(_SECONDS_OF_ANSWER, lambda: time.monotonic() >= self._until)
+            with suppress(OverTimeError):
+                return _Judged(text, [edit.record.states(text, limit=limit) for edit in asked])
         outcome = "unread" if answer is None or answer.ok else "failed"
         return _Judged(None, [outcome] * len(asked))
 

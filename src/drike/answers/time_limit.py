@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 
 
-class OverBudgetError(Exception):
+class OverTimeError(Exception):
     """Judging an answer took too long, or the process ends."""
 
 
-class Budget:
+class TimeLimit:
     """A time that a thread may take to judge an answer, and whether all judging is over.
 
     It counts what the thread computes, so that a busy machine leaves no answer unjudged.
@@ -19,6 +19,6 @@ class Budget:
         self._is_over = is_over
 
     def check(self) -> None:
-        """Raise OverBudgetError if the time is up."""
+        """Raise OverTimeError if the time is up."""
         if self._is_over() or time.thread_time() > self._until:
-            raise OverBudgetError
+            raise OverTimeError
