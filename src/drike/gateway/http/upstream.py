@@ -19,9 +19,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from yarl import URL
 
 from drike.gateway.calls import RawHeaders, Reply, UpstreamCall, header_text
-from drike.gateway.errors import UpstreamError
+from drike.gateway.errors import KeyInRequestError, UpstreamError
 from drike.gateway.http.connections import UnreadRequestError, client
-from drike.gateway.http.keys import KEY
+from drike.gateway.http.leaks import body_has_key, has_key, query_without_keys
+from drike.gateway.http.threads import in_daemon_thread
 from drike.models.served import checked_address, is_loopback
 
 # Headers of one connection, which are not passed on in either direction.
@@ -56,8 +57,8 @@ _CREDENTIALS = frozenset(
 _NOT_PASSED_BACK = _HOP_BY_HOP - {b"content-length"}
 _DECODED_BY_AIOHTTP = frozenset({"gzip", "deflate", "br", "zstd"})
 _CONTROL_CHARACTERS = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
-_KEY_OF_A_GATEWAY = re.compile(KEY.pattern.encode())
 _NOT_MODIFIED = 304
+_SEARCHED_AT_ONCE = 256 << 10  # bytes of a body; larger ones are searched in a thread
 _MAX_HEADERS = 32 << 10
 _SECONDS_TO_CONNECT = 10.0
 _SECONDS_TO_PROBE = 2.0
@@ -126,7 +127,8 @@ class HttpUpstream:
 
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
-        """Pass a call on, and the answer back."""
+        """Pass a call on, and the answer back. Raises KeyInRequestError."""
+        await _refuse_key(call)
         try:
             response = await self._answer(call)
         except (ClientError, TimeoutError, OSError, ValueError) as error:
@@ -159,7 +161,7 @@ class HttpUpstream:
     ) -> aiohttp.ClientResponse:
         return await connections.request(
             call.method,
-            URL(self.name + call.path, encoded=True),
+            URL(self.name + _path_without_keys(call), encoded=True),
             headers=self._sent_headers(call),
             data=call.body or None,
             allow_redirects=False,
@@ -194,7 +196,7 @@ class HttpUpstream:
         sent = [
             (name.decode("latin-1"), header_text(value))
             for name, value in _without(call.headers, removed)
-            if not _KEY_OF_A_GATEWAY.search(value)
+            if not has_key(name + b": " + value)
         ]
         if self._key:
             client_headers = Headers(raw=call.headers)
@@ -256,6 +258,29 @@ class HttpUpstream:
             raise _as_upstream_error(error) from error
         if held:
             yield held
+
+
+async def _refuse_key(call: UpstreamCall) -> None:
+    """Refuse a call with a gateway's key where it cannot be left out.
+
+    Raises KeyInRequestError.
+    """
+    encoding = Headers(raw=call.headers).get("content-encoding", "")
+    if encoding or len(call.body) > _SEARCHED_AT_ONCE:
+        is_in_body = await in_daemon_thread(body_has_key, call.body, encoding)
+    else:
+        is_in_body = body_has_key(call.body, encoding)
+    if is_in_body:
+        raise KeyInRequestError("body")
+    if has_key(call.endpoint.encode("latin-1")):
+        raise KeyInRequestError("path")
+
+
+def _path_without_keys(call: UpstreamCall) -> str:
+    """The path of a call, with its query but for the parameters that have a gateway's key."""
+    endpoint, _, query = call.path.partition("?")
+    query = query_without_keys(query)
+    return f"{endpoint}?{query}" if query else endpoint
 
 
 class Secret:
