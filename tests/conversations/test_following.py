@@ -33,8 +33,6 @@ IMITATION = "<corrected-facts id=1>"
 def rendered(api: Api, values: Mapping, by: Follower | None = None) -> bytes:
     """The body that reaches the upstream."""
     request = read_request(api, json.dumps(values).encode())
-    if request is None:
-        return json.dumps(values).encode()
     followed = (by or follower()).follow(request.conversation)
     texts = followed.texts(request.conversation)
     return request.with_texts(texts) if texts else request.body

@@ -13,6 +13,7 @@ from drike.research.editors import catalog
 from drike.research.editors.budgets import Threshold
 from drike.research.editors.dr_ike import Trained
 from drike.research.editors.in_context import ranks_retains
+from drike.research.editors.meanings import meaning
 from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import QueryPolicy
 from drike.research.editors.retriever import Retriever
@@ -57,6 +58,12 @@ def test_make_builds_every_listed_editor_and_names_missing_arguments(name: str) 
     if name in (*catalog.TRAINED, "dr-ike-q", "nearest-same-k"):
         with pytest.raises(UsageError, match=f"{name} needs a trained retriever"):
             catalog.make(name, pool=POOL)
+
+
+def test_every_editor_is_published_or_explained() -> None:
+    published = {"Unedited", "FactPrompt", "EditCoT", "IKE", "DR-IKE"}
+    made = {catalog.make(name, pool=POOL, trained=TRAINED_WITH).name for name in NAMES}
+    assert {name for name in made if meaning(name) is None} == published
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from drike.conversations.memory import Standing
 from drike.edits.record import EditRecord, Status
 from drike.gates.by_name import Named
 from drike.gateway.editing import RequestEditor
@@ -286,7 +287,7 @@ def test_looking_for_enforced_edits_holds_up_nobody_and_counts_as_found_if_it_is
     ) as gateway:
         looking = threading.Event()
 
-        def enforced(queries: object, values: object) -> bool:
+        def enforced(queries: object, values: object, earlier: object) -> bool:
             looking.set()
             return not free.wait(HANG)
 
@@ -403,6 +404,7 @@ def test_a_request_without_a_users_turn_has_time_to_be_decided_on(
     output = {"type": "function_call_output", "call_id": "c", "output": "Page 1 is empty."}
     body = json.dumps({"previous_response_id": "resp_0", "input": [output]}).encode()
     with running(above.url, tmp_path, replace(ENTRY, enforce=True)) as gateway:
+        gateway.feed.earlier.keep("resp_0", standing=Standing(), is_read=True)
         status, headers, _ = gateway.ask("POST", "/v1/responses", body)
         assert (status, headers["x-drike-scope"], above.body) == (200, "abstained", body)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import socket
@@ -17,7 +18,7 @@ import pytest
 from drike.errors import UsageError
 from drike.gateway.http.keys import KeyRole, open_keys
 from drike.gateway.http.upstream import HttpUpstream
-from tests.fakes.gateways import ENTRY, running
+from tests.fakes.gateways import ENTRY, Running, running
 from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
 
 
@@ -115,6 +116,81 @@ def test_a_key_of_a_gateway_goes_nowhere_and_other_headers_go_as_they_are(
         )
     assert not above.calls[-1].header("authorization")
     assert above.calls[-1].header("x-user") == ["Zoë".encode().decode("latin-1")]
+
+
+SECRET = f"drike-0123abcd-{'aZ-_' * 8}"
+QUOTED = SECRET.replace("-", "%2D").replace("a", "%61")
+TWICE_QUOTED = QUOTED.replace("%", "%25")
+ESCAPED = SECRET.replace("-", r"\u002d").replace("Z", r"\u005A")
+
+
+def basic(user: str) -> str:
+    return base64.b64encode(f"{user}:{SECRET}".encode()).decode()
+
+
+def shown(call: Received) -> str:
+    """All that an upstream can read of a call."""
+    told = [
+        call.path,
+        *(f"{name}: {value}" for name, value in call.headers),
+        call.body.decode("latin-1"),
+    ]
+    return "\n".join(told)
+
+
+def test_a_key_of_a_gateway_in_a_header_or_a_query_goes_nowhere(
+    above: Recorded, tmp_path: Path
+) -> None:
+    values = (SECRET, f"Bearer {SECRET}", f"key={SECRET}; a=b", QUOTED, TWICE_QUOTED)
+    values += tuple(f"Basic {basic(user)}" for user in ("", "a", "bc", "def"))
+    names = (
+        "Authorization",
+        "X_Api_Key",
+        "Api_Key",
+        "X_Goog_Api_Key",
+        "Cookie",
+        "X_Request_Id",
+        "X_Own",
+    )
+    with running(above.url, tmp_path) as gateway:
+        for value in values:
+            assert gateway.ask("GET", "/v1/models", **dict.fromkeys(names, value))[0] == 200
+            given = value.replace(" ", "+").replace(";", "%3B")
+            assert gateway.ask("GET", f"/v1/models?a=1&key={given}&b=%2F&c")[0] == 200
+            assert above.calls[-1].path == "/v1/models?a=1&b=%2F&c"
+            assert gateway.ask("GET", f"/v1/models?{given}")[0] == 200
+            assert above.calls[-1].path == "/v1/models"
+        for call in above.calls:
+            assert not any(value in shown(call) for value in (*values, SECRET))
+        gateway.ask("GET", "/v1/models?&a=%64rike&", X_Own="drike-0123abcd", X_Request_Id="drike-1")
+    assert above.calls[-1].path == "/v1/models?&a=%64rike&"
+    assert above.calls[-1].header("x-own") == ["drike-0123abcd"]
+    assert above.calls[-1].header("x-request-id") == ["drike-1"]
+
+
+WITH_KEY = {
+    "path": (f"/v1/models/{SECRET}", b"", ""),
+    "escaped path": (f"/v1/models/{QUOTED}", b"", ""),
+    "user": ("/v1/embeddings", json.dumps({"input": "a", "user": SECRET}).encode(), ""),
+    "chat": ("/v1/chat/completions", json.dumps({"messages": [], "user": SECRET}).encode(), ""),
+    "UTF-16": ("/v1/embeddings", json.dumps({"api_key": SECRET}).encode("utf-16"), ""),
+    "escapes": ("/v1/embeddings", f'{{"metadata": {{"key": "{ESCAPED}"}}}}'.encode(), ""),
+    "form": ("/v1/embeddings", f"key={SECRET.replace('-', '%2d')}".encode(), ""),
+    "large": ("/v1/embeddings", b"x" * 300_000 + SECRET.encode(), ""),
+    "packed": ("/v1/embeddings", gzip.compress(SECRET.encode()), "gzip"),
+}
+
+
+@pytest.mark.parametrize("place", WITH_KEY)
+def test_a_key_of_a_gateway_in_a_path_or_a_body_is_refused(
+    above: Recorded, gateway: Running, place: str
+) -> None:
+    path, body, encoding = WITH_KEY[place]
+    before = len(above.calls)
+    headers = {"Content-Encoding": encoding} if encoding else {}
+    status, _, answer = gateway.ask("POST" if body else "GET", path, body, **headers)
+    assert (status, json.loads(answer)["error"]["code"]) == (400, "key_in_request")
+    assert SECRET not in answer.decode() and len(above.calls) == before
 
 
 def test_the_key_is_sent_in_the_header_in_which_the_client_sent_its_own(

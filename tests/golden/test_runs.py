@@ -24,14 +24,14 @@ from tests.golden.compare import (
 RUNS = DATA / "runs"
 TRAIN = (
     "train", "--model", "reader", "--encoder", "hashing", "--policy-encoder", "hashing:32:0", "--edits", "10",
-    "--test", "2", "--epochs", "2", "--objective", "balanced", "--named", "--promise", "rr>=.05", "--calibrate-on",
+    "--test", "2", "--epochs", "2", "--objective", "balanced", "--promise", "rr>=.05", "--calibrate-on",
     "12", "--out", "trained",
 )  # fmt: skip
 EVALUATE = (
     "evaluate", "--run", "trained", "--editors", "unedited,factprompt,ike,dr-ike,dr-ike-q", "--out", "evaluated",
 )  # fmt: skip
 RETIRED = (  # options of version 0.1.0 that are gone
-    "credit", "soft", "reward", "selection", "renormalise", "stop_on_flip", "delay", "noise", "order",
+    "credit", "soft", "reward", "selection", "renormalise", "stop_on_flip", "delay", "noise", "order", "named",
 )  # fmt: skip
 CHANGING = re.compile(r"^(\W|<[^>]*>)*(started|python|machine|drike|torch|transformers|openai|sentence-transformers|"
                       r"safetensors|numpy|ray|command)\b.*\n", re.MULTILINE)  # fmt: skip

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from drike.edits.edit import Aspect
+from drike.research.report.document import document, scores
 from drike.research.report.groups import Group, grouped
 from drike.research.report.pareto_chart import pareto
 from drike.research.report.reported_runs import read_runs
@@ -212,3 +213,47 @@ def test_the_verdict_is_a_sentence_for_any_run() -> None:
         re.fullmatch(r"[A-Z].*[^.]\.", sentence) and "n/a" not in sentence
         for sentence in said.values()
     )
+
+
+def retention(unedited: float) -> list[str]:
+    """What is said of RR where the unedited model answers this share of neighbours."""
+    whole = run_of(0, cases=20)
+    neighbours = [o for o in whole.outcomes["Unedited"] if o.aspect is Aspect.NEIGHBORHOOD]
+    right = {id(o) for o in neighbours[: round(unedited * len(neighbours))]}
+    outcomes = tuple(
+        replace(o, correct=id(o) in right) if o.aspect is Aspect.NEIGHBORHOOD else o
+        for o in whole.outcomes["Unedited"]
+    )
+    [group] = grouped([replace(whole, outcomes={**whole.outcomes, "Unedited": outcomes})])
+    [summary, *_] = document([group]).sections
+    return [line for line in summary.text if "RR cannot be read" in line]
+
+
+def test_the_first_screen_says_when_retention_cannot_be_read() -> None:
+    [line] = retention(0.05)
+    assert "answers only 5% of the neighbouring facts right" in line and "RR known" in line
+    assert retention(0.45) and not retention(0.5) and not retention(1.0)
+
+
+def test_the_first_table_explains_every_editor_that_is_not_the_papers() -> None:
+    controls = ["Switch by name", "Nearest (size of DR-IKE-Q)", "Nearest, k=4"]
+    [group] = grouped([run_of(0, editors=["Unedited", "IKE", "DR-IKE", *controls])])
+    [table] = scores(group)
+    notes = " ".join(table.notes)
+    assert "Switch by name: copies and updates where a query names the edit's subject" in notes
+    assert "as many demonstrations as DR-IKE-Q shows for the query, but the nearest" in notes
+    assert "Nearest, k=4: the 4 retains nearest to the edit" in notes and "IKE: " not in notes
+
+
+def test_two_trainings_of_one_label_and_seed_are_both_shown() -> None:
+    one = run_of(0, editors=["Unedited", "IKE"])
+    other = replace(run_of(0, editors=["DR-IKE"]), folder="runs/other", episodes=one.episodes[:6])
+    groups = grouped([one, other])
+    assert len(groups) == 1
+    [training] = [section for section in document(groups).sections if section.id == "training"]
+    [table] = training.tables
+    headings = [row[0] for row in table.rows if len(row) == 1]
+    assert headings == ["some-model, Lands, seed 0", "some-model, Lands, seed 0, runs/other"]
+    same = replace(other, episodes=one.episodes)  # two evaluations of one training
+    [training] = [each for each in document(grouped([one, same])).sections if each.id == "training"]
+    assert len([row for row in training.tables[0].rows if len(row) == 1]) == 1

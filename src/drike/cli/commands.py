@@ -31,7 +31,7 @@ PANELS = (DATA, MODEL, METHOD, OUTPUT, API, STUDIES)
 ARGUMENTS = frozenset({
     "allow_http", "calibrate_on", "concurrency", "data", "deadline", "editable", "max_calls",
     "max_cost", "objective", "pool", "price_in", "price_out", "prompt_tokens", "reasoning_effort",
-    "replicas", "run", "template", "test", "text_only", "thinking_tokens",
+    "replicas", "retention", "run", "template", "test", "text_only", "thinking_tokens",
 })  # fmt: skip
 ARGUMENT = re.compile(r"`([a-z_]+)`")
 
@@ -138,7 +138,7 @@ def _place_in_help(param: Any) -> int:
 
 def _say_default(param: Any) -> None:
     """Let an option's help say its default, unless it says something about it."""
-    says_nothing = param.default is None or isinstance(param.default, bool)
+    says_nothing = param.default in (None, "", ()) or isinstance(param.default, bool)
     if not says_nothing and "default" not in param.help:
         param.help += f" (default: {param.default})"
 

@@ -10,12 +10,19 @@ from drike.cli.training_view import show_prepared
 from drike.models import LanguageModel
 from drike.research.editors.editor import Editor
 from drike.research.editors.in_context import TokenLimit
+from drike.research.editors.meanings import meanings
 from drike.research.evaluation.baseline_questions import AnsweredCases
 from drike.research.evaluation.metrics import Outcome
 from drike.research.report import tables
 from drike.research.report.gate_tables import deployed_tables
+from drike.research.report.sentences import on_retention
 from drike.research.runs.deployed_run import DeployedEvaluation, Deployment, run_deployed
-from drike.research.runs.evaluation_run import Evaluation, EvaluationEvent, run_evaluation
+from drike.research.runs.evaluation_run import (
+    Evaluation,
+    EvaluationEvent,
+    Judging,
+    run_evaluation,
+)
 from drike.research.runs.events import Prepared
 from drike.research.runs.setup import Setup
 from drike.research.runs.usage import read_usage
@@ -78,7 +85,10 @@ def _tables(
     rule = evaluation.rule
     edits = f"{len(evaluation.cases)} test edits"
     title = f"{setup.split.ids.title}, {edits}, model {model.info.name}, judged by {rule.name}"
-    captions = [rule.caption]
+    by_editor = {summary.editor: summary for summary in summaries}
+    captions = [rule.caption, *on_retention(by_editor, model.info.name)]
+    if explained := meanings(list(by_editor)):
+        captions.append(explained)
     if evaluation.both_ways:
         captions.append(tables.disagreement(evaluation.both_ways))
     optional = (
@@ -105,7 +115,14 @@ def watch_deployed(
 
     Draws tables, and adds them to those of `paper`, of queries under their edit.
     """
-    events = run_deployed(folder, deployment, model, editors, paper.cases, rule=paper.rule)
+    events = run_deployed(
+        folder,
+        deployment,
+        model,
+        editors,
+        paper.cases,
+        judging=Judging(paper.rule, unedited=paper.unedited),
+    )
     deployed = runs.watch(events, lambda event: None, model)
     assert isinstance(deployed, DeployedEvaluation)  # noqa: S101 - its last event
     title = (

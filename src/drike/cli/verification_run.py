@@ -81,6 +81,8 @@ def carried_out(
         return MeteredUpstream(inner, meter)
 
     gateway = deployed(plan.options, store, gateway_parts(), around=around)
+    for sentence in gateway.notes:
+        note(sentence)
     if plan.edits.tried:
         gateway = replace(gateway, feed=gateway.feed.trying(plan.edits.tried))
         note(f"{counted(len(plan.edits.tried), 'edit')} in force for this run alone")

@@ -21,11 +21,12 @@ from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn
 from drike.edits.record import EditVersion, Status
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.index import EditIndex
+from drike.gates.names import read_words
 from drike.gates.parsed_query import ParsedQuery
 from drike.gates.relations import asks_relation, states_old
 from drike.support.records import encodable
 from drike.text.capitals import find_name
-from drike.text.words import Words, mentions
+from drike.text.words import mentions
 
 _MOST_TURNS_OF_TOPIC = 3  # that a later one is read with
 _LONGEST_OF_TOPIC = 2_000  # characters of each
@@ -76,8 +77,8 @@ class Follower:
     """Decides on conversations.
 
     decide: a gate's decision on a query, with the edits of `index`. sources: whether facts are
-    written behind documents and what tools return, too. model: the name of the one that is asked
-    about uncertain edits; "" where none is.
+    written behind documents and what tools return, too. asked: a word for the model that is asked
+    about uncertain edits, and for how it is asked; "" where none is.
     """
 
     decide: Callable[[str], Decision]
@@ -86,7 +87,7 @@ class Follower:
     tenant: str = ""
     sources: bool = True
     memory: Memory = field(default_factory=Memory)
-    model: str = ""
+    asked: str = ""
 
     def follow(self, conversation: Conversation, standing: Standing | None = None) -> Followed:
         """The facts of a conversation.
@@ -128,7 +129,7 @@ class Follower:
         """A key for what facts depend on besides the turns, the gate and the edits in force."""
         conditions = (
             self.tenant,
-            self.model,
+            self.asked,
             self.sources,
             type(self.placement),
             standing,
@@ -304,7 +305,7 @@ class Follower:
         contradicted: dict[int, None] = {}
         for place, (_, source) in enumerate(turn.texts):
             text = encodable(source)
-            text_words = Words.of(text)
+            text_words = read_words(text)
             named = self._active(sorted(self.index.named(text)))
             contradicted_here = [edit for edit in named if states_old(text_words, edit.record)]
             asked_for = [

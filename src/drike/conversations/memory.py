@@ -21,6 +21,7 @@ from drike.gates.index import EditIndex
 _MOST_TURNS = 20_000  # that are remembered
 _MOST_CHARACTERS = 16 << 20  # of their texts
 _MOST_CONVERSATIONS = 10_000  # of those that upstreams keep
+_MOST_OF_TOPIC = 64  # edits whose subjects a kept conversation's topic names
 _LONGEST_ID = 1_000  # characters of an upstream's id
 _DAY = timedelta(days=1)
 
@@ -40,6 +41,11 @@ class Standing:
     stated: tuple[EditVersion, ...] = ()
     of_system: tuple[int, ...] = ()
     of_topic: tuple[int, ...] = ()
+
+    @property
+    def edit_ids(self) -> frozenset[int]:
+        """The ids of all edits about which a further turn may ask without naming them."""
+        return frozenset((*(edit.id for edit in self.edits), *self.of_system, *self.of_topic))
 
 
 @dataclass(frozen=True)
@@ -108,8 +114,17 @@ def digest(before: bytes, turn: Turn) -> bytes:
 
 @dataclass(frozen=True)
 class _KeptConversation:
+    """What is kept of a conversation.
+
+    edit_ids: of its last question. of_system, of_topic: as in `Standing`. is_read: whether all its
+    turns were read, and by rules by which nothing can hide in them.
+    """
+
     at: datetime
-    edit_ids: tuple[int, ...]  # of its last question
+    edit_ids: tuple[int, ...]
+    of_system: tuple[int, ...]
+    of_topic: tuple[int, ...]
+    is_read: bool
 
 
 class Earlier:
@@ -123,26 +138,53 @@ class Earlier:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def keep(self, *upstream_ids: str, standing: Standing) -> None:
-        """Keep what a further turn is read with, under each of some ids."""
-        edit_ids = tuple(edit.id for edit in standing.edits)
+    def keep(self, *upstream_ids: str, standing: Standing, is_read: bool = False) -> None:
+        """Keep what a further turn is read with, under each of some ids.
+
+        is_read: whether no question can hide in the turns up to here, so that they are kept even
+        without edits.
+        """
+        kept = _KeptConversation(
+            self._clock(),
+            tuple(edit.id for edit in standing.edits),
+            standing.of_system,
+            standing.of_topic[:_MOST_OF_TOPIC],
+            is_read,
+        )
         with self._lock:
             for upstream_id in upstream_ids:
                 self._conversations.pop(upstream_id, None)
-                if edit_ids and len(upstream_id) <= _LONGEST_ID:
-                    self._conversations[upstream_id] = _KeptConversation(self._clock(), edit_ids)
+                if (kept.edit_ids or is_read) and len(upstream_id) <= _LONGEST_ID:
+                    self._conversations[upstream_id] = kept
             while len(self._conversations) > _MOST_CONVERSATIONS:
                 self._conversations.popitem(last=False)
 
     def standing(self, upstream_id: str | None, index: EditIndex) -> Standing | None:
         """What a turn after those under an id is read with; None where nothing is kept of them."""
+        conversation = self._kept(upstream_id)
+        if conversation is None:
+            return None
+        edits = tuple(
+            index.edits[edit_id] for edit_id in conversation.edit_ids if edit_id in index.edits
+        )
+        return Standing(
+            edits=edits,
+            stated=edits,
+            of_system=conversation.of_system,
+            of_topic=conversation.of_topic,
+        )
+
+    def has_read(self, upstream_id: str) -> bool:
+        """Whether it is known of all turns under an id that no question hides in them."""
+        conversation = self._kept(upstream_id)
+        return conversation is not None and conversation.is_read
+
+    def _kept(self, upstream_id: str | None) -> _KeptConversation | None:
+        """What is kept of a conversation, for a day."""
         if not upstream_id:
             return None
         with self._lock:
             conversation = self._conversations.get(upstream_id)
         if conversation is None or self._clock() - conversation.at > _DAY:
             return None
-        edits = tuple(
-            index.edits[edit_id] for edit_id in conversation.edit_ids if edit_id in index.edits
-        )
-        return Standing(edits=edits, stated=edits)
+        return conversation

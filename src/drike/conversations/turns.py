@@ -20,12 +20,15 @@ Values = Mapping[str, Any]
 class UnreadError(Exception):
     """A request whose texts cannot be read, though an upstream may be able to.
 
-    `reason`: for metrics.
+    `reason`: for metrics. `remedy`: what to send instead.
     """
 
-    def __init__(self, reason: str, sentence: str) -> None:
+    def __init__(
+        self, reason: str, sentence: str, remedy: str = "send one text to answer, in plain JSON"
+    ) -> None:
         super().__init__(sentence)
         self.reason = reason
+        self.remedy = remedy
 
 
 class Api(StrEnum):

@@ -7,7 +7,7 @@ from importlib import resources
 
 from drike.edits.record import EditVersion
 from drike.gates.name_index import NameIndex
-from drike.gates.names import edits_named, find_names
+from drike.gates.names import edits_named, find_names, read_words
 from drike.text.name_forms import forms_of
 from drike.text.short_forms import short_forms
 from drike.text.words import Words
@@ -87,7 +87,7 @@ def ambiguous_names(edits: Iterable[EditVersion]) -> list[str]:
 def naming(edit: EditVersion, questions: Iterable[str]) -> list[str]:
     """The questions that name the subject of an edit or an alias, as gates find them."""
     index = NameIndex().replace(gone={}, new={edit.id: edit.record.names})
-    return [question for question in questions if edits_named(Words.of(question), index)]
+    return [question for question in questions if edits_named(read_words(question), index)]
 
 
 @cache

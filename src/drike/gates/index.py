@@ -15,13 +15,15 @@ from drike.edits.conditions import applies
 from drike.edits.record import EditVersion, Status
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
 from drike.encoders.salience import word_weights
+from drike.gates.excerpts import LONGEST_WHOLE
 from drike.gates.inventory import inventory
 from drike.gates.name_index import NameIndex
-from drike.gates.names import edits_named
+from drike.gates.names import edits_named, objects_in, read_words
 from drike.gates.overlay import InvertedIndex, OverlayDict
 from drike.gates.text_vectors import TextVectors
 from drike.gates.wordings import Agreement, Worded, Wordings
 from drike.text.glossary import glossed
+from drike.text.short_forms import NameMatch
 from drike.text.words import Words, masked_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
@@ -225,7 +227,28 @@ class EditIndex:
 
         It takes time linear in the text.
         """
-        return edits_named(Words.of(text), self.lookup.names)
+        return edits_named(read_words(text), self.lookup.names)
+
+    def reached_by_name(self, text: str) -> set[int]:
+        """The ids of all edits that a gate may match to a text by a name in it, and of some more.
+
+        Names of any kind count, new objects, as far as gates look for these, and a text of an
+        edit's own; so do the edits of a chain that begins with one of them.
+        """
+        words = read_words(text)
+        edit_ids = edits_named(words, self.lookup.names, tuple(NameMatch))
+        edit_ids.update(self.lookup.by_text.get(words.fingerprint, ()))
+        if len(text) <= LONGEST_WHOLE:
+            for mention in objects_in(words, self.lookup.by_object):
+                edit_ids.update(mention.edits)
+
+        waiting = list(edit_ids)
+        while waiting:
+            followers = self.followers(self.edits[waiting.pop()])
+            new_ids = {edit.id for edit in followers} - edit_ids
+            edit_ids |= new_ids
+            waiting += new_ids
+        return edit_ids
 
     def followers(self, edit: EditVersion) -> list[EditVersion]:
         """The active edits whose subject is an edit's new object, up to case and punctuation."""

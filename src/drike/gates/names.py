@@ -7,7 +7,8 @@ looked at more closely.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -22,6 +23,20 @@ from drike.text.short_forms import NameMatch
 from drike.text.surroundings import inside
 from drike.text.word_lists import word_list
 from drike.text.words import MAX_NAME_WORDS, Words
+
+# Names of these kinds are as good as a subject's own: no last name alone, and no demonym.
+_OF_SUBJECT = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL, NameMatch.TYPO)
+_ITALICS = re.compile(r"(?<![^\W_])_+(?=[^\W_])|(?<=[^\W_])_+(?![^\W_])")  # the marks of "_Peru_"
+
+
+def read_words(text: str) -> Words:
+    """The words of a text in which names are looked for, whoever looks; all places stay.
+
+    The marks of italics are none of them.
+    """
+    if "_" in text:
+        text = _ITALICS.sub(lambda marks: " " * len(marks[0]), text)
+    return Words.of(text)
 
 
 def find_names(words: Words, index: NameIndex) -> list[Mention]:
@@ -45,27 +60,22 @@ def find_names(words: Words, index: NameIndex) -> list[Mention]:
     return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
 
-def edits_named(words: Words, index: NameIndex) -> set[int]:
-    """The ids of all edits with a name in a text, however many.
-
-    Last names alone and demonyms do not count.
-    """
+def edits_named(
+    words: Words, index: NameIndex, kinds: Collection[NameMatch] = _OF_SUBJECT
+) -> set[int]:
+    """The ids of all edits with a name of some kinds in a text, however many."""
     may_be_known = index.known.may_have(words.keys, WORD)
     spelled = spelled_names(words, may_be_known, index)
     names = index.known.sorted[np.unique(spelled.spans.names)] ^ np.uint64(WHOLE)
     shorter_names = names[index.known.may_have(names, SHORTER)]
-    names_of_kind = {
-        NameMatch.FULL: names,
-        NameMatch.SHORT: shorter_names,
-        NameMatch.PARTIAL: shorter_names,
-    }
 
     edit_ids: set[int] = set()
-    for kind, fingerprints in names_of_kind.items():
+    for kind in kinds:
+        fingerprints = names if kind is NameMatch.FULL else shorter_names
         for key in (fingerprints ^ np.uint64(OF_KIND[kind])).tolist():
             edit_ids.update(index.by_name.get(key, ()))
     for mention in _names_in_other_forms(words, may_be_known, spelled.is_free, index):
-        if mention.kind is not NameMatch.LAST:
+        if mention.kind in kinds:
             edit_ids.update(mention.edits)
     return edit_ids
 

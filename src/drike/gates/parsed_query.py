@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,11 +20,10 @@ from drike.gates.excerpts import (
 )
 from drike.gates.index import EditIndex
 from drike.gates.name_index import Mention
-from drike.gates.names import find_names, objects_in
+from drike.gates.names import find_names, objects_in, read_words
 from drike.text.question_forms import trimmed
 from drike.text.words import Words, composed
 
-_ITALICS = re.compile(r"(?<![^\W_])_+(?=[^\W_])|(?<=[^\W_])_+(?![^\W_])")  # the marks of "_Peru_"
 _OBJECT_MARK = "\ufffc"
 
 SHARING = 3  # edits with a new object; one that more edits have says too little of any
@@ -49,7 +47,7 @@ class ParsedQuery:
     @classmethod
     def of(cls, query: str, index: EditIndex) -> ParsedQuery:
         """Read a query, and look up its words in an index."""
-        words = Words.of(_without_italics(query))
+        words = read_words(query)
         parsed = cls(
             words,
             [],
@@ -118,13 +116,6 @@ class ParsedQuery:
         """Whether a name is one of the answers to choose from, or in an aside."""
         marked = self.words.replaced({(mention.begin, mention.end): _OBJECT_MARK})
         return _OBJECT_MARK not in trimmed(marked)
-
-
-def _without_italics(text: str) -> str:
-    """A text with spaces for the marks of italics, so that all places stay."""
-    if "_" not in text:
-        return text
-    return _ITALICS.sub(lambda marks: " " * len(marks[0]), text)
 
 
 def _telling_edits(index: EditIndex, edit_ids: Iterable[int]) -> set[int]:

@@ -17,7 +17,7 @@ from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Switch
 from drike.gateway.parts import GatewayParts, OpenedEditor
 from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
-from drike.live.store_gate import encoder_of, open_gate, stored_gate
+from drike.live.store_gate import encoder_of, has_calibrated_gate, open_gate
 from drike.models import EMBEDDED
 from drike.models import load as load_model
 from drike.models.served import checked_address, is_served, key_in, key_variable_at
@@ -30,13 +30,14 @@ _WITHOUT_ASKING = "give --gate calibrated, or leave --ask out"
 class Deployed:
     """What a request meets: what answers it, what edits it, and the edits.
 
-    chats: whether the model reads all turns.
+    chats: whether the model reads all turns. notes: for the operator.
     """
 
     upstream: Upstream
     editor: RequestEditor
     feed: EditFeed
     chats: bool
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def deployed(
     around: is put around the upstream. Raises DrikeError.
     """
     check_options(options)
-    opened_editor = parts.open_editor(options.run, options.demonstrations)
+    opened_editor = parts.open_editor(options.run, options.most_demonstrations)
     opened = open_upstream(options, opened_editor, keyless=True)
     upstream = around(opened.upstream)
 
@@ -90,7 +91,14 @@ def deployed(
     feed = EditFeed(store, gate_for(options, store, opened_editor.gate), encoder=encoder)
     require_answerable(options, feed.gate)
     feed.switch = Switch()  # edits are tried before someone switches them on
-    return Deployed(upstream, editor, feed, chats=getattr(opened.upstream, "chats", True))
+    overruled = note_on_policy(options, store, opened_editor.gate)
+    return Deployed(
+        upstream,
+        editor,
+        feed,
+        chats=getattr(opened.upstream, "chats", True),
+        notes=(overruled,) if overruled else (),
+    )
 
 
 def gate_for(
@@ -99,7 +107,26 @@ def gate_for(
     """The gate of the options, or the policy's where the store has none; None for the store's."""
     if options.gate is not None or options.gate_threshold is not None:
         return open_gate(store, options.gate, options.gate_threshold)
-    return policy_gate if stored_gate(store) is None else None
+    return None if has_calibrated_gate(store) else policy_gate
+
+
+def note_on_policy(
+    options: GatewayOptions, store: EditStore, policy_gate: Gate | None
+) -> str | None:
+    """That another gate than the policy of `options.run` decides, if it does."""
+    if policy_gate is None:
+        return None
+    if options.gate is not None or options.gate_threshold is not None:
+        return (
+            "the gate of --gate or --gate-threshold decides which edits match, not the policy of "
+            f"{options.run}"
+        )
+    if not has_calibrated_gate(store):
+        return None
+    return (
+        "the gate that was calibrated for the store decides which edits match, not the policy of "
+        f"{options.run}: drike edits calibrate --remove lets the policy decide"
+    )
 
 
 def require_answerable(options: GatewayOptions, gate: Gate) -> None:

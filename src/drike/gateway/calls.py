@@ -23,13 +23,15 @@ _MAX_ANSWER = 16 << 20  # bytes of one that is read as a whole
 class UpstreamCall:
     """A request to pass on.
 
-    path: below the address of the API, with its slash and its query, percent-encoded.
+    path: below the address of the API, with its slash and its query, percent-encoded. tenant: on
+    whose connections it goes; "" for none's.
     """
 
     method: str
     path: str
     headers: RawHeaders
     body: bytes
+    tenant: str = ""
 
     @property
     def endpoint(self) -> str:
@@ -47,9 +49,13 @@ class Reply:
 
 
 class Upstream(Protocol):
-    """Answers calls, many at once. name: what it is, for messages."""
+    """Answers calls, many at once.
+
+    name: what it is, for messages. passes_credentials: whether it may know clients by their own.
+    """
 
     name: str
+    passes_credentials: bool = True
 
     def exchange(self, call: UpstreamCall) -> AbstractAsyncContextManager[Reply]:
         """The answer to a call, which is dropped when the block is left. Raises UpstreamError."""

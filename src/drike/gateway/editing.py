@@ -17,7 +17,7 @@ from functools import partial
 from starlette.datastructures import Headers
 
 from drike.conversations.following import Followed
-from drike.conversations.memory import Memory
+from drike.conversations.memory import Memory, Standing
 from drike.conversations.rendering import Placement, Restating, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError
 from drike.gates.confirmation import questions
@@ -30,7 +30,8 @@ from drike.gateway.feed import Answers, EditFeed, UnansweredError
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.requests import CHAT, COUNTS_TOKENS, EditableRequest, read_request
-from drike.gateway.yes_or_no import ask_upstream
+from drike.gateway.unseen import ENDS_UNASKED, leaves_out, unread_question
+from drike.gateway.yes_or_no import Asked, Asker
 from drike.support.records import encodable
 
 # Stands for a client's call where an operator tries a chat.
@@ -51,7 +52,8 @@ _SHARE_OF_QUESTIONS = 0.9  # of the time until the deadline; the rest is for edi
 class _Task:
     """A request to be edited.
 
-    ask: whether the upstream is asked about uncertain edits. is_trial: whether an operator tries
+    ask: whether the upstream is asked about uncertain edits. is_read: whether it is known that no
+    question hides in the request. is_trial: whether an operator tries
     the request, so that no client waits and nothing is remembered. states_twice: whether the facts
     of a question are stated behind it, too.
     """
@@ -60,6 +62,7 @@ class _Task:
     call: UpstreamCall
     feed: EditFeed
     ask: bool
+    is_read: bool = False
     is_trial: bool = False
     states_twice: bool = False
 
@@ -74,10 +77,15 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Written:
-    """The facts that the turns of a request get, and its body with them."""
+    """The facts that the turns of a request get, and its body with them.
+
+    left_out: whether an enforced edit gets none though the last turn, which is neither a user's nor
+    a tool's, names its subject: what a model would answer is in no question of a user.
+    """
 
     followed: Followed
     body: bytes
+    left_out: bool = False
 
 
 class RequestEditor:
@@ -102,7 +110,7 @@ class RequestEditor:
         self.mode = Mode(options.mode or Mode.SHADOW)
         self.asks = options.ask
         self.placements = defaultdict(lambda: chat, {Api.COMPLETIONS: completion})
-        self._upstream = upstream
+        self._asker = Asker(upstream)
         self._options = options
         self._metrics = metrics
 
@@ -152,10 +160,14 @@ class RequestEditor:
         request = None
         try:
             request = await _read(api, call, feed)
-            if request is None:  # nobody asks anything
-                return EditedRequest(call.body, "abstained", mode)
             mode = self.mode_for(feed, request.conversation)
-            return await self._with_facts(_Task(request, call, feed, ask), request_id, mode)
+            task = _Task(request, call, feed, ask)
+            if mode is Mode.ON and feed.enforces_for(task.conditions):
+                await self._require_read(task)
+                task = replace(task, is_read=True)
+            if not request.asks_something:
+                return EditedRequest(call.body, "abstained", mode)
+            return await self._with_facts(task, request_id, mode)
         except RequestError:
             raise
         except UnreadError as problem:
@@ -177,6 +189,8 @@ class RequestEditor:
             task.feed.record(request_id, followed.decision)
         if mode is Mode.ON and _failed_on_enforced(followed):
             raise _not_applied()
+        if written.left_out:
+            raise self._refused(ENDS_UNASKED)
         self._metrics.conflicts.inc(len(followed.contradicted))
 
         request = task.request
@@ -188,7 +202,7 @@ class RequestEditor:
             mode=mode,
             edits=followed.edits,
             contradicted=followed.contradicted,
-            keep=_keeper(request.conversation, task.feed, followed),
+            keep=_keeper(task, followed),
             model=request.values.get("model"),
             asked=() if wants_echo else followed.asked,
             doubted=tuple(candidate.edit for candidate in uncertain),
@@ -246,10 +260,12 @@ class RequestEditor:
             until=until,
             memory=memory,
             values=task.conditions,
+            asked=self._asked_for(task).key if task.ask else "",
         )
         # Follow.
         standing = task.feed.earlier.standing(conversation.before, follower.index)
         followed = follower.follow(conversation, standing)
+        left_out = task.is_read and leaves_out(conversation, followed, task.feed, follower.index)
 
         # Render.
         new_texts = followed.texts(conversation)
@@ -262,14 +278,14 @@ class RequestEditor:
         body = task.request.with_texts(new_texts) if new_texts else task.request.body
         if time.perf_counter() > until:  # nobody waits for it
             raise TimeoutError
-        return _Written(followed, body)
+        return _Written(followed, body, left_out)
 
     async def _confirm(self, task: _Task, missing: UnansweredError, until: float) -> Answers:
         """What the upstream says about the uncertain candidates of a decision, all at once."""
         seconds = until - time.perf_counter()
+        asked = self._asked_for(task)
         asking = [
-            ask_upstream(self._upstream, task.call, task.request, question, seconds)
-            for question in questions(missing.decision)
+            self._asker.ask(asked, question, seconds) for question in questions(missing.decision)
         ]
         verdicts = await asyncio.gather(*asking)
         for verdict in verdicts:
@@ -278,6 +294,10 @@ class RequestEditor:
         if not task.is_trial:
             task.feed.answered.remember(answers)
         return answers
+
+    def _asked_for(self, task: _Task) -> Asked:
+        """Who is asked about the uncertain edits of a request."""
+        return self._asker.asked_for(task.call, task.request)
 
     def _second_try(
         self, task: _Task, followed: Followed, mode: Mode
@@ -309,7 +329,9 @@ class RequestEditor:
 
         Neither is recorded. Raises RequestError if it takes too long.
         """
-        task = _Task(chat, TRIAL, feed, ask=ask and self.asks, is_trial=True)
+        task = _Task(
+            chat, replace(TRIAL, tenant=feed.tenant), feed, ask=ask and self.asks, is_trial=True
+        )
         try:
             async with asyncio.timeout(_SECONDS_TO_TRY):
                 written = await self._write_confirmed(task)
@@ -331,11 +353,23 @@ class RequestEditor:
             return EditedRequest(call.body, "off", mode)
         self._metrics.unread.labels(problem.reason).inc()
         if mode is Mode.ON and feed.enforces:
-            sentence = (
-                f"an edit is enforced here, and {problem}: send one text to answer, in plain JSON"
-            )
-            raise RequestError(400, "unread_body", sentence, "unread")
+            raise _not_read(problem)
         return EditedRequest(call.body, "unread", mode)
+
+    async def _require_read(self, task: _Task) -> None:
+        """Raises RequestError where a question about an enforced edit could hide in a request."""
+        looking = partial(unread_question, task.request, task.feed.earlier)
+        if len(task.call.body) <= SMALL:
+            problem = looking()
+        else:
+            problem = await task.feed.aside.do(looking, time.perf_counter() + _SECONDS_TO_READ)
+        if problem:
+            raise self._refused(problem)
+
+    def _refused(self, problem: UnreadError) -> RequestError:
+        """What refuses a request in which a question about an enforced edit may hide."""
+        self._metrics.unread.labels(problem.reason).inc()
+        return _not_read(problem)
 
     async def _may_be_enforced(
         self, request: EditableRequest | None, call: UpstreamCall, feed: EditFeed
@@ -346,17 +380,30 @@ class RequestEditor:
         if request is None:  # it was not read, so that it may name any subject
             return True
         try:
-            texts = [encodable(turn.said) for turn in request.conversation.turns]
+            texts = _texts_to_look_up(request.conversation)
             conditions = _Task(request, call, feed, ask=False).conditions
-            names_enforced = partial(feed.enforced, texts, conditions)
+            earlier = feed.earlier.standing(request.conversation.before, feed.index) or Standing()
+            names_enforced = partial(feed.enforced, texts, conditions, earlier.edit_ids)
             return await feed.aside.do(names_enforced, time.perf_counter() + self.deadline(feed))
         except Exception as error:  # fail closed
             report(error)
             return True
 
 
-async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest | None:
-    """The request in a call, None without a text to edit; a large body is read in a thread.
+def _texts_to_look_up(conversation: Conversation) -> list[str]:
+    """The texts in which a gate may find a name: each turn, and what the user says in several."""
+    turns = [encodable(turn.said) for turn in conversation.turns]
+    texts = [encodable(text) for text in conversation.texts.values()]
+    users = [
+        encodable(turn.said)
+        for turn in conversation.turns
+        if turn.speaker in (Speaker.USER, Speaker.BESIDE)
+    ]
+    return list(dict.fromkeys((*turns, *texts, "\n".join(users))))
+
+
+async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest:
+    """The request in a call; a large body is read in a thread.
 
     Raises RequestError, UnreadError, TimeoutError.
     """
@@ -370,24 +417,24 @@ async def _read(api: Api, call: UpstreamCall, feed: EditFeed) -> EditableRequest
         raise RequestError(400, "bad_request", str(problem)) from None
 
 
-def _keeper(
-    conversation: Conversation, feed: EditFeed, followed: Followed
-) -> Callable[[str], None] | None:
+def _keeper(task: _Task, followed: Followed) -> Callable[[str], None] | None:
     """What remembers the edits of a conversation, given the id under which the upstream stores it.
 
-    None where the upstream stores none, or there are no edits to remember.
+    None where the upstream stores none, or there is nothing to remember.
     """
+    conversation = task.request.conversation
     if conversation.api is not Api.RESPONSES:
         return None
+    earlier = task.feed.earlier
     before = conversation.before
     standing = followed.standing
     # Without edits now, those of earlier turns are to be replaced by none.
-    had_edits = feed.earlier.standing(before, feed.index) is not None
-    if not standing.edits and not had_edits:
+    had_edits = earlier.standing(before, task.feed.index) is not None
+    if not standing.edits and not had_edits and not task.is_read:
         return None
     if before and conversation.stays:
-        return partial(feed.earlier.keep, before, standing=standing)
-    return partial(feed.earlier.keep, standing=standing)
+        return partial(earlier.keep, before, standing=standing)
+    return partial(earlier.keep, standing=standing, is_read=task.is_read)
 
 
 def _failed_on_enforced(followed: Followed) -> bool:
@@ -404,6 +451,11 @@ def _question(request: EditableRequest, followed: Followed) -> str:
     if request.conversation.said:
         return request.conversation.said
     return followed.decisions[-1].query if followed.decisions else ""
+
+
+def _not_read(problem: UnreadError) -> RequestError:
+    sentence = f"an edit is enforced here, and {problem}: {problem.remedy}"
+    return RequestError(400, "unread_body", sentence, "unread")
 
 
 def _not_applied() -> RequestError:

@@ -33,6 +33,19 @@ class UpstreamError(Exception):
         self.status = status
 
 
+class KeyInRequestError(UpstreamError):
+    """A request is not passed on, as it has a key of a gateway. part: of the request."""
+
+    code = "key_in_request"
+
+    def __init__(self, part: str) -> None:
+        super().__init__(
+            f"the {part} has a key of a gateway, which must not go upstream: leave it out, and "
+            "send the key as Authorization: Bearer KEY",
+            400,
+        )
+
+
 ENDING = RequestError(503, "ending", "the gateway is being stopped: try again")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from drike.edits.record import EditVersion, Status, StoreError
 from drike.edits.times import stamp
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
+from drike.gates.confirmation import questions
 from drike.gates.decision import Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gateway.http.threads import WorkThread
@@ -31,10 +32,11 @@ from drike.stores.opening import TENANT
 from drike.stores.snapshots import Snapshot
 
 _MOST_RECORDED = 200  # decisions that are kept to be looked at
+_SECONDS_TO_JUDGE = 1.0  # answers that wait when a feed is closed
 _MOST_ANSWERS = 10_000  # of a model, that are remembered
 
-# A question to a model: the model's name, the query, and the id and version of the edit that it is
-# about.
+# A question to a model: a word for who is asked and how, the question, and the id and version of
+# the edit that it is about. So it holds all that was sent.
 AnswerKey = tuple[str, str, int, int]
 Answers = dict[AnswerKey, YesOrNo]
 
@@ -223,6 +225,7 @@ class EditFeed:
         until: float | None = None,
         memory: Memory | None = None,
         values: Mapping[str, str] | None = None,
+        asked: str = "",
     ) -> Follower:
         """What decides by the gate and edits of this moment.
 
@@ -230,13 +233,11 @@ class EditFeed:
 
         values: model and headers of a request, by which edits that are only for some requests
         apply; None for all edits. answers: of a model about uncertain edits; None where none is
-        asked. until: by `time.perf_counter`. memory: used in place of the feed's own.
+        asked. asked: a word for that model, and for how it is asked. until: by `time.perf_counter`.
+        memory: used in place of the feed's own.
         """
         state = self.live.state
         index = state.view.index if values is None else state.view.index.applying(values)
-        asked_model = ""
-        if values and answers is not None:
-            asked_model = values.get("model", "")
 
         def decide(query: str) -> Decision:
             if until is not None and time.perf_counter() > until:
@@ -244,14 +245,14 @@ class EditFeed:
             decision = state.gate.decide(query, index)
             if answers is None or not decision.uncertain:
                 return decision
-            return _resolved(decision, asked_model, answers)
+            return _resolved(decision, asked, answers)
 
         if answers is not None and YesOrNo.FAILED in answers.values():
             memory = Memory()  # it may be answered the next time
         if memory is None:
             memories = self._memories_of(state)
             memory = memories.unasked if answers is None else memories.asked
-        return Follower(decide, index, placement, self.tenant, sources, memory, asked_model)
+        return Follower(decide, index, placement, self.tenant, sources, memory, asked)
 
     def _memories_of(self, state: LiveState) -> _Memories:
         """What is remembered under a state of the edits; what was under another one is dropped."""
@@ -281,9 +282,10 @@ class EditFeed:
         return list(dict.fromkeys(filter(None, problems)))
 
     def close(self) -> None:
-        """Let go of the store and the threads."""
+        """Let go of the store and the threads; answers that wait are judged for a second."""
         self.deciding.close()
         self.aside.close()
+        self.watch.end(_SECONDS_TO_JUDGE)
         self.watch.flush(self.store)
         self.store.close()
 
@@ -292,11 +294,27 @@ class EditFeed:
         """Whether an edit that must not be left out is in force."""
         return bool(self._enforced_in(self.index))
 
-    def enforced(self, queries: Sequence[str], values: Mapping[str, str]) -> bool:
-        """Whether a query names the subject of an edit that must not be left out."""
+    def enforces_for(self, values: Mapping[str, str]) -> bool:
+        """Whether one is in force that applies to a request with such values."""
+        return bool(self._enforced) and bool(self._enforced_in(self.index.applying(values)))
+
+    def enforced(
+        self, queries: Sequence[str], values: Mapping[str, str], earlier: Collection[int] = ()
+    ) -> bool:
+        """Whether a gate might match a query by its names to an edit that must not be left out.
+
+        earlier: ids of edits about which earlier turns were, which are not among the queries.
+        """
         index = self.index.applying(values)
         enforced = self._enforced_in(index)
-        return any(not enforced.isdisjoint(index.named(query)) for query in queries)
+        if not enforced.isdisjoint(earlier):
+            return True
+        return any(not enforced.isdisjoint(index.reached_by_name(query)) for query in queries)
+
+    def enforced_in(self, text: str, index: EditIndex) -> set[int]:
+        """The ids of the edits of an index whose subject a text names, and that are enforced."""
+        enforced = self._enforced_in(index)
+        return enforced & index.named(text) if enforced else enforced
 
     def _enforced_in(self, index: EditIndex) -> set[int]:
         """Ids of the edits of an index that must not be left out."""
@@ -304,11 +322,11 @@ class EditFeed:
         return {edit.id for edit in edits if edit and edit.record.must_apply}
 
 
-def _resolved(decision: Decision, model: str, answers: Answers) -> Decision:
+def _resolved(decision: Decision, asked: str, answers: Answers) -> Decision:
     """An uncertain decision by the answers of a model. Raises UnansweredError if one is missing."""
     keys = [
-        (model, decision.query, candidate.edit.id, candidate.edit.version)
-        for candidate in decision.uncertain
+        (asked, question, candidate.edit.id, candidate.edit.version)
+        for candidate, question in zip(decision.uncertain, questions(decision), strict=True)
     ]
     if not answers.keys() >= set(keys):
         raise UnansweredError(decision, keys)

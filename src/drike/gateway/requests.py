@@ -42,6 +42,12 @@ class EditableRequest:
     values: Mapping[str, Any]
     conversation: Conversation
 
+    @property
+    def asks_something(self) -> bool:
+        """Whether it has a text of a user or a tool."""
+        speakers = {turn.speaker for turn in self.conversation.turns}
+        return not speakers <= {Speaker.SYSTEM, Speaker.ASSISTANT}
+
     def with_texts(self, texts: Mapping[JsonPath, str]) -> bytes:
         """The JSON with other texts at some paths.
 
@@ -50,16 +56,10 @@ class EditableRequest:
         return spliced(self.json, self.values, texts)
 
 
-def read_request(api: Api, body: bytes, content_encoding: str = "") -> EditableRequest | None:
-    """The request in a body; None without a text of a user or a tool.
-
-    Raises UnreadError, and ValueError for more than is read.
-    """
+def read_request(api: Api, body: bytes, content_encoding: str = "") -> EditableRequest:
+    """The request in a body. Raises UnreadError, and ValueError for more than is read."""
     read_body = read_object(decoded(body, content_encoding))
     conversation = read(api, read_body.values)
-    speakers = {turn.speaker for turn in conversation.turns}
-    if speakers <= {Speaker.SYSTEM, Speaker.ASSISTANT}:
-        return None
     return EditableRequest(body, read_body.text, read_body.values, conversation)
 
 

@@ -24,6 +24,7 @@ from drike.gateway.assembly import (
     check_options,
     chosen_placements,
     gate_for,
+    note_on_policy,
     open_upstream,
     require_answerable,
 )
@@ -119,7 +120,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
         listen(options.admin_host, options.admin_port, options.reuse_port),
     )
     try:
-        opened_editor = parts.open_editor(options.run, options.demonstrations)
+        opened_editor = parts.open_editor(options.run, options.most_demonstrations)
         opened_upstream = open_upstream(options, opened_editor, keyless=keys is None)
         tenants = _tenants(options, keys, opened_editor)
         require_answerable(options, tenants.feeds[TENANT].gate)
@@ -146,6 +147,8 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     feed = tenants.feeds[TENANT]
     _warm_up(feed.gate, feed.index.encoder)
     notes += _notes_on(feed)
+    if overruled := note_on_policy(options, feed.store, opened_editor.gate):
+        notes.append(overruled)
     return Started(
         upstream=upstream,
         editor=editor,

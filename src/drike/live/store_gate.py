@@ -152,6 +152,12 @@ def stored_gate(store: EditStore, after: int = 0) -> StoredGate | None:
     return StoredGate(number, calibration.gate_of(text, f"the gate of {store.name}"))
 
 
+def has_calibrated_gate(store: EditStore) -> bool:
+    """Whether a store has a gate of its own, which was not removed."""
+    latest = store.gate()
+    return latest is not None and bool(latest[1])
+
+
 def requirements(edits: Sequence[EditVersion], level: float, confidence: float = 0.95) -> str:
     """What `calibrate` takes at least, and how much of it the edits have."""
     _, probes = calibration.make_probes(edits)

@@ -19,6 +19,7 @@ from drike.stores import clock
 from drike.stores.approvals import is_approved
 from drike.stores.database import Database
 from drike.stores.log import EditLog
+from drike.stores.pending import PendingProposals, says_the_same
 from drike.stores.settings import StoreSettings
 from drike.stores.snapshots import decided_version
 
@@ -42,6 +43,7 @@ class EditStore:
         self.database = database
         self.settings = StoreSettings(database)
         self.log = EditLog(database)
+        self._pending = PendingProposals(self.changes)
         self.alike: Callable[[EditStore, EditRecord], Collection[int]] = _none_alike
         try:
             with self.log.use():
@@ -89,6 +91,8 @@ class EditStore:
                 earlier = versions_of(self, edit_id, replaces.version)
 
             self._require_approved(record, earlier)
+            if repeated := self._repeated(record, edit_id, earlier):
+                raise ConflictError(record, repeated)
             rivals = self._rivals(record, edit_id, earlier)
             if rivals and not (supersede and _contradicts_all(record, rivals)):
                 raise ConflictError(record, rivals)
@@ -148,6 +152,21 @@ class EditStore:
         needed = required_approvals(self)
         if not is_approved(record, earlier, needed):
             raise ApprovalError(needed)
+
+    def _repeated(
+        self, record: EditRecord, edit_id: int, earlier: Sequence[EditVersion]
+    ) -> list[EditVersion]:
+        """The other edits in force, or else proposals, that say what is newly proposed.
+
+        earlier: the versions of the record's edit so far.
+        """
+        was_proposed = bool(earlier) and earlier[-1].record.status is Status.PROPOSED
+        if record.status is not Status.PROPOSED or was_proposed:
+            return []
+        ids = sorted(self.log.claims.claimants(record) - {edit_id})
+        in_force = [decided_version(self.changes(edit=rival_id)) for rival_id in ids]
+        known = [edit for edit in in_force if says_the_same(edit.record, record)]
+        return known or self._pending.saying(record)
 
     def _rivals(
         self, record: EditRecord, edit_id: int, earlier: Sequence[EditVersion]

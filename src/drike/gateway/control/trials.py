@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from drike.edits.record import EditVersion
 from drike.gates.decision import Candidate, Decision
-from drike.gateway.answers import text_of
+from drike.gateway.answers import LONGEST_TEXT, text_of
 from drike.gateway.calls import Upstream, whole
 from drike.gateway.control.changes import AdminCall, Json, edit_json
 from drike.gateway.editing import TRIAL, RequestEditor
@@ -62,8 +62,8 @@ class Trials:
         chat = one_message(model, query, max_tokens=max_tokens)
         async with self.slots, while_connected(call.request.receive):
             decision, edited = await self.editor.trial(chat, call.feed)
-            before = await self._answer(chat.body)
-            after = before if edited == chat.body else await self._answer(edited)
+            before = await self._answer(chat.body, call.feed)
+            after = before if edited == chat.body else await self._answer(edited, call.feed)
         return {
             "decision": decision_json(decision, call.feed),
             "before": before,
@@ -86,38 +86,45 @@ class Trials:
             for question in questions_about([edit], feed.index):
                 if question.first is None:
                     verdicts.append(await self._verdict(question, model, feed))
-        return _verdicts_json(edit, verdicts)
+        return await in_daemon_thread(_verdicts_json, edit, verdicts)
 
     async def _verdict(self, question: EditQuestion, model: str, feed: EditFeed) -> EditVerdict:
         chat = one_message(model, question.text, max_tokens=_TOKENS)
         decision, body = await self.editor.trial(chat, feed)
-        unedited = None if question.kind.concerns else await self._answer(chat.body)
-        answer = await self._answer(body)
+        unedited = None if question.kind.concerns else await self._answer(chat.body, feed)
+        answer = await self._answer(body, feed)
         edits = tuple(map(named, decision.matched))
         scope = "fired" if edits else "abstained"
-        stated = question.edit.record.states(answer)
+        stated = await in_daemon_thread(question.edit.record.states, answer)
         return EditVerdict(question, answer, stated, edits, scope, unedited=unedited)
 
-    async def _answer(self, body: bytes) -> str:
+    async def _answer(self, body: bytes, feed: EditFeed) -> str:
         """The text of the upstream's answer to a chat.
 
         Raises UpstreamError, also for a chat that the upstream refuses.
         """
         try:
-            async with self.upstream.exchange(replace(TRIAL, body=body)) as reply:
+            call = replace(TRIAL, body=body, tenant=feed.tenant)
+            async with self.upstream.exchange(call) as reply:
                 answer = json.loads(await whole(reply))
             if reply.status == 400:
                 request = json.loads(body)
                 if request.get(OLDER_LIMIT):
                     thinking = {**for_newer_models(request), NEWER_LIMIT: _THOUGHTS}
-                    return await self._answer(json.dumps(thinking).encode())
+                    return await self._answer(json.dumps(thinking).encode(), feed)
             if reply.status != 200:
                 problem = answer["error"]["message"]
                 raise UpstreamError(f"the upstream refuses the question: {problem}")
             failure = failure_in(answer, str)
             if failure is not None:
                 raise UpstreamError(f"the upstream failed: {failure}")
-            return text_of({"choices": [answer["choices"][0]]})
+            text = text_of({"choices": [answer["choices"][0]]})
+            if len(text) > LONGEST_TEXT:
+                raise UpstreamError(
+                    f"the upstream's answer has more than {LONGEST_TEXT:,} characters, which is "
+                    "not judged: look at the model"
+                )
+            return text
         except (ValueError, LookupError, TypeError, RecursionError):
             raise UpstreamError("the upstream's answer is not in OpenAI's form") from None
 

@@ -17,6 +17,7 @@ from drike.gateway.errors import ENDING, RequestError, UpstreamError, error_body
 _MAX_DRAINED = 32 << 20  # bytes of a refused body
 _SECONDS_TO_DRAIN = 2.0
 _SECONDS_FOR_CHUNK = 60.0  # that a client may take for a chunk of an answer
+_WITHOUT_BODY = (204, 304)  # statuses of which the length, if any is given, is not the answer's
 _END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
@@ -143,6 +144,8 @@ async def stream_response(reply: Reply, send: Send, added: MutableHeaders) -> No
     # be sent.
     first = b"" if is_stream_of_events else await anext(chunks, b"")
     headers = reply.headers + added.raw
+    if reply.status in _WITHOUT_BODY:
+        headers = [(name, value) for name, value in headers if name != b"content-length"]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
 
     event_is_complete = True

@@ -42,8 +42,22 @@ from drike.gateway.slips import checked_reply
 from drike.stores.inbox import FullInboxError, Inbox, report_of
 
 # Ends of paths that are probably for text: /engines/MODEL/completions and the like, of older
-# servers.
-_ENDS_FOR_TEXT = (COMPLETION, RESPONSES, MESSAGES)
+# servers and of other APIs; and of batches of requests.
+_ENDS_FOR_TEXT = (
+    COMPLETION,
+    RESPONSES,
+    MESSAGES,
+    "/complete",
+    "/completion",
+    "/generate",
+    "/chat",
+    "/runs",
+    "/submit_tool_outputs",
+    "/batches",
+    "/invocations",
+    ":generateContent",
+    ":streamGenerateContent",
+)
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _LIMITS_OF_REPORTS = Limits(body=64 << 10)
 MOST_REPORTS = 60  # of a key in a minute
@@ -142,7 +156,7 @@ class Gateway:
         route = self._routes.get(path, self._usual_route)
         body = await relay.read_body(scope, visit.receive, route.limits)
         visit.body_is_read = True
-        call = _call(scope, body, visit.request_id)
+        call = _call(scope, body, visit.request_id, principal.tenant)
         feed = await self.feed(principal.tenant)
         await route.handler(visit, call, feed, principal)
 
@@ -159,9 +173,10 @@ class Gateway:
 
         # Upstream.
         answer = None
+        sent = time.perf_counter()
         try:
             async with relay.while_connected(visit.receive), self.upstream.exchange(call) as first:
-                checked = await checked_reply(self.upstream, call, edited, first)
+                checked = await checked_reply(self.upstream, call, edited, first, sent)
                 reply = checked.reply
                 if checked.slipped:
                     visit.headers["x-drike-slip"] = ",".join(map(str, checked.slipped))
@@ -269,7 +284,7 @@ def _visit(scope: Scope, receive: Receive, send: Send) -> _Visit:
     return _Visit(scope, receive, send, began, request_id, headers)
 
 
-def _call(scope: Scope, body: bytes, request_id: str) -> UpstreamCall:
+def _call(scope: Scope, body: bytes, request_id: str, tenant: str) -> UpstreamCall:
     """A request as it is passed on, unless it is edited."""
     path = bytes(scope["raw_path"]).removeprefix(PREFIX)
     query = scope["query_string"]
@@ -277,7 +292,7 @@ def _call(scope: Scope, body: bytes, request_id: str) -> UpstreamCall:
     headers = MutableHeaders(raw=list(scope["headers"]))
     del headers["x-request-id"]
     headers["x-request-id"] = request_id
-    return UpstreamCall(scope["method"], address.decode("latin-1"), headers.raw, body)
+    return UpstreamCall(scope["method"], address.decode("latin-1"), headers.raw, body, tenant)
 
 
 async def _watched(

@@ -19,8 +19,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from yarl import URL
 
 from drike.gateway.calls import RawHeaders, Reply, UpstreamCall, header_text
-from drike.gateway.errors import UpstreamError
-from drike.gateway.http.keys import KEY
+from drike.gateway.errors import KeyInRequestError, UpstreamError
+from drike.gateway.http.connections import UnreadRequestError, client
+from drike.gateway.http.leaks import body_has_key, has_key, query_without_keys
+from drike.gateway.http.threads import in_daemon_thread
 from drike.models.served import checked_address, is_loopback
 
 # Headers of one connection, which are not passed on in either direction.
@@ -55,8 +57,8 @@ _CREDENTIALS = frozenset(
 _NOT_PASSED_BACK = _HOP_BY_HOP - {b"content-length"}
 _DECODED_BY_AIOHTTP = frozenset({"gzip", "deflate", "br", "zstd"})
 _CONTROL_CHARACTERS = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
-_KEY_OF_A_GATEWAY = re.compile(KEY.pattern.encode())
 _NOT_MODIFIED = 304
+_SEARCHED_AT_ONCE = 256 << 10  # bytes of a body; larger ones are searched in a thread
 _MAX_HEADERS = 32 << 10
 _SECONDS_TO_CONNECT = 10.0
 _SECONDS_TO_PROBE = 2.0
@@ -93,17 +95,21 @@ class HttpUpstream:
         self._proxy = _proxy_for(self.name)
         self._key = key
         self._secret = Secret(key) if key else None
-        passes_credentials = keep_credentials and not key
-        self._removed = _HOP_BY_HOP if passes_credentials else _HOP_BY_HOP | _CREDENTIALS
+        self.passes_credentials = keep_credentials and not key
+        self._removed = _HOP_BY_HOP if self.passes_credentials else _HOP_BY_HOP | _CREDENTIALS
         self._timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=_SECONDS_TO_CONNECT, sock_read=timeout
         )
-        self._session: aiohttp.ClientSession | None = None
+        self._fresh: aiohttp.ClientSession | None = None  # a new connection for each request
+        self._kept: dict[str, aiohttp.ClientSession] = {}  # by tenant
 
     async def open(self) -> None:
-        """Make the pool of connections; nothing is sent."""
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
+        """Get ready for calls; nothing is sent."""
+        self._fresh = self._client(None)
+
+    def _client(self, idle_seconds: float | None) -> aiohttp.ClientSession:
+        return client(
+            idle_seconds=idle_seconds,
             timeout=self._timeout,
             proxy=self._proxy,
             cookie_jar=aiohttp.DummyCookieJar(),  # one client's cookies are not another's
@@ -115,21 +121,16 @@ class HttpUpstream:
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session:
-            await self._session.close()
+        for opened in (self._fresh, *self._kept.values()):
+            if opened:
+                await opened.close()
 
     @asynccontextmanager
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
-        """Pass a call on, and the answer back."""
-        assert self._session, "open() comes first"  # noqa: S101
+        """Pass a call on, and the answer back. Raises KeyInRequestError."""
+        await _refuse_key(call)
         try:
-            response = await self._session.request(
-                call.method,
-                URL(self.name + call.path, encoded=True),
-                headers=self._sent_headers(call),
-                data=call.body or None,
-                allow_redirects=False,
-            )
+            response = await self._answer(call)
         except (ClientError, TimeoutError, OSError, ValueError) as error:
             raise _as_upstream_error(error) from error
         try:
@@ -140,6 +141,31 @@ class HttpUpstream:
                 response.release()
             else:
                 response.close()
+
+    async def _answer(self, call: UpstreamCall) -> aiohttp.ClientResponse:
+        """The answer to a call, which is sent again where a kept connection proves closed.
+
+        No two tenants share a connection: to whom a server sends an answer that nobody asked for,
+        and that comes when something else has been asked, cannot be told.
+        """
+        assert self._fresh, "open() comes first"  # noqa: S101
+        if call.tenant not in self._kept:
+            self._kept[call.tenant] = self._client(_IDLE_SECONDS)
+        try:
+            return await self._asked(call, self._kept[call.tenant])
+        except UnreadRequestError:
+            return await self._asked(call, self._fresh)
+
+    async def _asked(
+        self, call: UpstreamCall, connections: aiohttp.ClientSession
+    ) -> aiohttp.ClientResponse:
+        return await connections.request(
+            call.method,
+            URL(self.name + _path_without_keys(call), encoded=True),
+            headers=self._sent_headers(call),
+            data=call.body or None,
+            allow_redirects=False,
+        )
 
     async def problem(self) -> str | None:
         """Why no connection can be made, to the proxy if there is one; None if one can.
@@ -170,7 +196,7 @@ class HttpUpstream:
         sent = [
             (name.decode("latin-1"), header_text(value))
             for name, value in _without(call.headers, removed)
-            if not _KEY_OF_A_GATEWAY.search(value)
+            if not has_key(name + b": " + value)
         ]
         if self._key:
             client_headers = Headers(raw=call.headers)
@@ -232,6 +258,29 @@ class HttpUpstream:
             raise _as_upstream_error(error) from error
         if held:
             yield held
+
+
+async def _refuse_key(call: UpstreamCall) -> None:
+    """Refuse a call with a gateway's key where it cannot be left out.
+
+    Raises KeyInRequestError.
+    """
+    encoding = Headers(raw=call.headers).get("content-encoding", "")
+    if encoding or len(call.body) > _SEARCHED_AT_ONCE:
+        is_in_body = await in_daemon_thread(body_has_key, call.body, encoding)
+    else:
+        is_in_body = body_has_key(call.body, encoding)
+    if is_in_body:
+        raise KeyInRequestError("body")
+    if has_key(call.endpoint.encode("latin-1")):
+        raise KeyInRequestError("path")
+
+
+def _path_without_keys(call: UpstreamCall) -> str:
+    """The path of a call, with its query but for the parameters that have a gateway's key."""
+    endpoint, _, query = call.path.partition("?")
+    query = query_without_keys(query)
+    return f"{endpoint}?{query}" if query else endpoint
 
 
 class Secret:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from drike.edits.edit import Aspect
 from drike.research.datasets.generated import GENERATED
+from drike.research.editors.meanings import meanings
 from drike.research.evaluation.judge import RULES
 from drike.research.evaluation.metrics import Outcome
 from drike.research.report import sentences, tables
@@ -15,8 +16,9 @@ from drike.research.report.gate_tables import deployed_tables
 from drike.research.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
 from drike.research.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, paper_tables
 from drike.research.report.reported_runs import ReportedRun
-from drike.research.report.tables import INTERVALS, PER_PROMPT, SCORES
+from drike.research.report.tables import INTERVALS, MEANINGS, PER_PROMPT, SCORES
 from drike.research.report.training_tables import by_epoch, epochs_table
+from drike.research.training.algorithm1 import EpisodeRecord
 from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, markdown_text
 
 
@@ -80,6 +82,7 @@ def _summary(groups: Sequence[Group]) -> Section:
     for group in groups:
         text.append(sentences.about(group))
         text.append(sentences.verdict(group))
+        text += sentences.on_retention(group.summaries, group.label)
     if any(group.data == "TinyFacts" for group in groups):
         text.append(
             "TinyFacts shows that the method runs; its numbers are no evidence about large models."
@@ -119,8 +122,9 @@ def _score_table(group: Group) -> Table:
         row += [tables.cell(summary, column) for column in costs]
         rows.append(tuple(row))
 
-    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
-    notes = (meanings, *_rule_captions(group.runs), INTERVALS, PER_PROMPT)
+    of_editors = meanings(list(group.summaries))
+    explained = [MEANINGS, of_editors] if of_editors else [MEANINGS]
+    notes = (*explained, *_rule_captions(group.runs), INTERVALS, PER_PROMPT)
     return Table(group.label, tuple(header), tuple(rows), notes)
 
 
@@ -241,14 +245,17 @@ def _titled(table: Table, label: str) -> Table:
 
 def _training(groups: Sequence[Group]) -> Section:
     """Training by epoch, of the runs that trained."""
-    episodes_by_run = {}
+    episodes_by_run: dict[str, Sequence[EpisodeRecord]] = {}
     for group in groups:
         for run in group.runs:
-            episodes_by_run[f"{group.label}, seed {run.seed}"] = run.episodes
-    epochs_by_run = {}
-    for name, episodes in episodes_by_run.items():
-        if episodes:
-            epochs_by_run[name] = by_epoch(episodes)
+            if not run.episodes:
+                continue
+            name = f"{group.label}, seed {run.seed}"
+            # Two evaluations of one training show it once, two trainings are told apart.
+            if episodes_by_run.get(name, run.episodes) != run.episodes:
+                name = f"{name}, {run.folder}"
+            episodes_by_run[name] = run.episodes
+    epochs_by_run = {name: by_epoch(episodes) for name, episodes in episodes_by_run.items()}
 
     seconds = "; ".join(
         f"{model} {without:.1f} and {with_controller:.1f}"

@@ -13,10 +13,11 @@ from drike.research.editors.budgets import Budget
 from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
-from drike.research.evaluation.judge import LIKELIHOOD
+from drike.research.evaluation.judge import LIKELIHOOD, Judge
 from drike.research.runs import checkpoint, files
 from drike.research.runs.events import PhaseStarted, Prepared
 from drike.research.runs.method import Method, require_within_limit
+from drike.research.runs.readable import ReadableTraining
 from drike.research.runs.setup import Setup
 from drike.research.runs.usage import usage_recorded
 from drike.research.training import algorithm1
@@ -59,7 +60,7 @@ def run_training(
     The checkpoint is saved after each epoch and when the training ends or is stopped, as is the
     model's work. described: the model, for the checkpoint. past: episodes that this run recorded
     already; they are yielded again. Raises UsageError if there is no edit to train on, ReplayError
-    for the episodes of another training.
+    for the episodes of another training, ModelError where no answer can be read.
     """
     retriever = editor.selector.ranker
     cases = setup.split.train
@@ -69,9 +70,10 @@ def run_training(
     yield Prepared(tuple(notes), len(past), total)
 
     require_within_limit(editor, method, cases)
+    readable = ReadableTraining(model, past)
     episodes = algorithm1.train(
         editor,
-        replayed(past, rewrite_reward(model, rule=method.rule)),
+        replayed(past, rewrite_reward(model, rule=method.rule, hear=readable.hear)),
         cases,
         epochs=method.epochs,
         learning_rate=method.learning_rate,
@@ -98,6 +100,8 @@ def run_training(
                     if number % len(cases) == 0:
                         save(progress)
                 yield episode
+            if not Judge(model, method.rule).rule.by_scores:
+                readable.require()
         finally:
             retriever.head.load_state_dict(progress.head)
             if progress.episodes:

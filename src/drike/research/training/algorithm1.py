@@ -166,10 +166,16 @@ class Episode(EpisodeRecord):
         return {field.name: getattr(self, field.name) for field in fields(EpisodeRecord)}
 
 
-def rewrite_reward(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
+def rewrite_reward(
+    model: LanguageModel,
+    *,
+    rule: Rule | None = None,
+    hear: Callable[[Verdict], None] | None = None,
+) -> Reward:
     """The paper's reward: +1 where the edit's own query gets the new object as answer, else -1.
 
-    rule: when an answer is right; None is the model's default. Raises as `Judge` does.
+    rule: when an answer is right; None is the model's default. hear: gets each verdict, from
+    several threads where a schedule has them. Raises as `Judge` and `hear` do.
     """
     judge = Judge(model, rule)
 
@@ -178,6 +184,9 @@ def rewrite_reward(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
         probe = rewrite_probe(rollout.case.edit)
         prompts = rollout.prompts([probe.query])
         verdicts = [verdict for [verdict] in ask_probes(judge, [probe], prompts)]
+        if hear:
+            for verdict in verdicts:
+                hear(verdict)
 
         correct = tuple(is_right(verdict) for verdict in verdicts)
         rewards = tuple(1.0 if right else -1.0 for right in correct)
