@@ -74,17 +74,23 @@ def ahead(texts: Sequence[Tokens], tree: TokenTree, config: PreTrainedConfig) ->
         return none_ahead(tree)
     known = sorted({token for text in texts for token in text})
     rng = random.Random(depth)
-    longest = texts[_on_trunk(tree)]
-    trunk = (*longest, *rng.choices(known, k=most - len(longest)))
+
+    def continued(text: Tokens, length: int) -> Tokens:
+        return (*text, *rng.choices(known, k=length - len(text)))
+
+    longest = _on_trunk(tree)
     deep = _beside_trunk(tree)
-    begun = texts[_on_trunk(tree) if deep is None else deep]
-    length = depth - len(begun)
-    count = 1 + len(tree) // _TREE_PART // length
-    early = [(*begun, *rng.choices(known, k=length)) for _ in range(count)]
+    if deep is None:
+        deep = longest
+    trunk = continued(texts[longest], most)
+    added = depth - len(texts[deep])
+    count = 1 + len(tree) // _TREE_PART // added
+    early = [continued(texts[deep], depth) for _ in range(count)]
     fork = depth - _LATE
-    other = next((token for token in known if token != trunk[fork]), max(0, trunk[fork] - 1))
-    late = (*trunk[:fork], other, *rng.choices(known, k=_LATE - 1))
-    sample = {_shortest(tree), _on_trunk(tree) if deep is None else deep}
+    others = (token for token in known if token != trunk[fork])
+    another = next(others, max(0, trunk[fork] - 1))
+    late = continued((*trunk[:fork], another), depth)
+    sample = {_shortest(tree), deep}
     return Ahead(tuple(sample), [trunk, *early, late], (count, count + 1))
 
 
