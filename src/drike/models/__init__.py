@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.errors import ModelError, UsageError
+from drike.models.named import NAMED_MODELS
 from drike.models.protocols import LanguageModel, Template, Usage
 from drike.models.served import SERVICES, ApiOptions, is_served
 
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 EMBEDDED, READER = "embedded", "reader"
+_SHORT_NAMES = (EMBEDDED, READER, *NAMED_MODELS)
 
 # How the names of a service's models begin, which people write without the service.
 _BEGINNINGS_BY_SERVICE = {
@@ -45,14 +47,16 @@ def load(
     """Open any model by its name.
 
     name: "embedded" (a small model that comes with drike), "reader" (the closed-form observer of
-    TinyFacts), a folder or hub name (NAME or NAME@REVISION) of a causal language model, or
-    SERVICE:MODEL[@ADDRESS] of a model behind an API, such as "openai:gpt-4o-mini" or
-    "vllm:my-model@http://localhost:8000/v1". template: "plain" passes prompts on as they are,
-    "chat" as a user's turn; None: chat behind an API, else plain. device: "cuda", "cpu", "mps";
-    None is the best available. replicas: copies, which run as Ray actors if several. api: options
-    of a model behind an API, whose answers are cached on disk. cache: let a local model keep scores
-    and prefixes between calls: faster if edits recur, but the last digits of a score then depend on
-    earlier calls. Raises ModelError, or UsageError for arguments that do not go together.
+    TinyFacts), "smollm2" or "gemma-270m" (small real models, from their packages or the hub), a
+    folder or hub name (NAME or NAME@REVISION) of a causal language model, a GGUF file or a folder
+    that holds one (converted once, into the cache), or SERVICE:MODEL[@ADDRESS] of a model behind an
+    API, such as "openai:gpt-4o-mini" or "vllm:my-model@http://localhost:8000/v1". template: "plain"
+    passes prompts on as they are, "chat" as a user's turn; None: chat behind an API, else plain.
+    device: "cuda", "cpu", "mps"; None is the best available. replicas: copies, which run as Ray
+    actors if several. api: options of a model behind an API, whose answers are cached on disk.
+    cache: let a local model keep scores and prefixes between calls: faster if edits recur, but the
+    last digits of a score then depend on earlier calls. Raises ModelError, or UsageError for
+    arguments that do not go together.
     """
     name = str(name)
     template = template_for(name, template)
@@ -74,7 +78,8 @@ def load(
 
         return _open_weights(str(MODEL), name, template, device, replicas, cache=cache)
 
-    _refuse_misspelled(name)
+    if name not in NAMED_MODELS:
+        _refuse_misspelled(name)
     return _open_weights(name, name, template, device, replicas, cache=cache)
 
 
@@ -148,7 +153,7 @@ def _refuse_misspelled(name: str) -> None:
         form = f"SERVICE:MODEL, or SERVICE:MODEL@https://host/v1, with SERVICE one of {services}"
         raise ModelError(f"{name} is no folder{hint}: a model behind an API is {form}")
 
-    meant = get_close_matches(name.casefold(), (EMBEDDED, READER), n=1, cutoff=0.8)
+    meant = get_close_matches(name.casefold(), _SHORT_NAMES, n=1, cutoff=0.8)
     if "/" not in name:
         for service, beginnings in _BEGINNINGS_BY_SERVICE.items():
             if name.casefold().startswith(beginnings):

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from drike.errors import ModelError, reason
+from drike.models.named import NAMED_MODELS
 from drike.models.protocols import ModelInfo, Usage
 from drike.models.ray_cluster import connect, require_room
 from drike.models.replicas import Replicas
@@ -99,11 +100,12 @@ def load(
         gpus = float(has_cards and options.get("device") != "cpu")
     require_room(ray, replicas, {"CPU": 1.0, "GPU": gpus})
 
-    is_folder = Path(name_or_path).is_dir()
-    source = str(Path(name_or_path).resolve()) if is_folder else name_or_path
+    # A folder or a GGUF file, unless it only has the name of a model.
+    is_path = name_or_path not in NAMED_MODELS and Path(name_or_path).exists()
+    source = str(Path(name_or_path).resolve()) if is_path else name_or_path
     # Only a gated model needs it, and it is not sent over a network.
     hub_token = None
-    if is_loopback(ray.util.get_node_ip_address()) and not is_folder:
+    if is_loopback(ray.util.get_node_ip_address()) and not is_path:
         hub_token = os.environ.get("HF_TOKEN")
     options["name"] = options.get("name") or name_or_path
     as_actor = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=_RESTARTS, max_task_retries=1)

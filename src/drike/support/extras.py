@@ -16,6 +16,8 @@ EXTRAS = {  # with the packages that each brings
         "safetensors",
         "huggingface_hub",
         "jinja2",
+        "gguf",
+        "accelerate",
     ),
     "postgres": ("psycopg",),
     "ray": ("ray",),

@@ -26,9 +26,9 @@ from filelock import FileLock, Timeout
 from drike.edits.record import StoreError
 from drike.edits.times import stamp
 from drike.errors import DrikeError
+from drike.stores.addresses import is_postgres
 from drike.stores.approvals import claimed_author
 from drike.stores.edit_store import EditStore
-from drike.stores.failures import is_postgres
 from drike.stores.opening import TENANT, open_store
 from drike.support.files import write_text
 from drike.support.records import ADDED, parse, read

@@ -198,9 +198,10 @@ class Gateway:
 
         # Upstream.
         answer = None
+        sent = time.perf_counter()
         try:
             async with relay.while_connected(visit.receive), self.upstream.exchange(call) as first:
-                checked = await checked_reply(self.upstream, call, edited, first)
+                checked = await checked_reply(self.upstream, call, edited, first, sent)
                 reply = checked.reply
                 if checked.slipped:
                     visit.headers["x-drike-slip"] = ",".join(map(str, checked.slipped))

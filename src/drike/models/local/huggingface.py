@@ -27,7 +27,9 @@ from drike.models.local.completer import Completer
 from drike.models.local.plans import Strategy
 from drike.models.local.scorer import Scorer
 from drike.models.local.scoring import TokenScores
+from drike.models.local.sources import not_opened, source_of
 from drike.models.local.tokens import Encoded, Tokens
+from drike.models.named import hub_name
 from drike.models.protocols import (
     ANSWER_TOKENS,
     Completion,
@@ -51,7 +53,7 @@ def load(
     dtype: torch.dtype | None = None,
     **options: Any,
 ) -> HuggingFaceModel:
-    """Load a model from a folder or a hub name.
+    """Load a model from a folder, a GGUF file, or by a hub name or a short name.
 
     `options` are those of `HuggingFaceModel`, also its name. device: "cuda", "cpu", "mps"...; None
     is the best available. dtype: of the weights; None is float32 on the CPU (also the deterministic
@@ -62,7 +64,7 @@ def load(
         dtype = torch.float32
     try:
         model: Any
-        model, tokenizer = open_checkpoint(name_or_path, dtype)
+        model, tokenizer = open_checkpoint(source_of(name_or_path), dtype)
         opened = HuggingFaceModel(model.to(place), tokenizer, **{"name": name_or_path, **options})
         # Files that are wrong are found here, not in a run.
         opened.generate(["The capital of France is"], max_tokens=1)
@@ -70,8 +72,8 @@ def load(
         raise ModelError(
             f"{name_or_path} does not fit on {place}: choose device='cpu' or a smaller model"
         ) from error
-    except ModelError:
-        raise
+    except ModelError as error:
+        raise not_opened(name_or_path, error) from error.__cause__
     except Exception as error:  # transformers raises almost anything for damaged or unusual files
         raise refusal(name_or_path, error) from error
     opened.usage = Usage()
@@ -145,7 +147,7 @@ class HuggingFaceModel:
             "parameters": model.num_parameters(),
             "config_sha256": config.hexdigest(),
             "weights_sha256": weights.hexdigest(),
-            "revision": commit_of(self._name),
+            "revision": commit_of(hub_name(self._name)),
             "dtype": str(model.dtype).removeprefix("torch."),
             "device": str(model.device),
             "template": self.template,
