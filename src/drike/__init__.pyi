@@ -83,6 +83,7 @@ from drike.research.evaluation.judge import GENERATE as GENERATE
 from drike.research.evaluation.judge import GREEDY as GREEDY
 from drike.research.evaluation.judge import LIKELIHOOD as LIKELIHOOD
 from drike.research.evaluation.judge import Judge as Judge
+from drike.research.evaluation.judge import OwnAnswer as OwnAnswer
 from drike.research.evaluation.judge import Question as Question
 from drike.research.evaluation.judge import Rule as Rule
 from drike.research.evaluation.judge import Verdict as Verdict
@@ -93,6 +94,8 @@ from drike.research.evaluation.metrics import paired_difference as paired_differ
 from drike.research.evaluation.metrics import summarise as summarise
 from drike.research.evaluation.risk_control import CertifiedGuarantee as CertifiedGuarantee
 from drike.research.evaluation.risk_control import Guarantee as Guarantee
+from drike.research.evaluation.unedited_answers import UneditedAnswer as UneditedAnswer
+from drike.research.evaluation.unedited_answers import unedited_answers as unedited_answers
 from drike.research.runs import checkpoint as _checkpoint
 from drike.research.runs.checkpoint import Checkpoint as Checkpoint
 from drike.research.training.algorithm1 import Episode as Episode

@@ -208,6 +208,7 @@ def test_retains_over_the_context_limit_are_pruned_and_usage_is_shown(
         "IKE",
         "Rank-All",
         "judged both ways",
+        "unedited answers",
     }
     outcomes = read_outcomes(out / "outcomes" / "ike.jsonl")
     assert all(outcome.shots + outcome.pruned == 16 for outcome in outcomes)

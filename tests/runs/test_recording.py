@@ -10,7 +10,7 @@ from drike.errors import ModelError, RunError
 from drike.models.protocols import Usage
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.evaluation.judge import GREEDY
-from drike.research.runs.evaluation_run import evaluate_rest
+from drike.research.runs.evaluation_run import Judging, evaluate_rest
 from drike.research.runs.usage import add_usage, read_usage
 from tests.fakes.capitals import CAPITALS
 from tests.fakes.models import ScriptedModel
@@ -26,12 +26,24 @@ def test_a_usage_file_damaged_meanwhile_does_not_hide_why_a_run_ended(tmp_path: 
     with pytest.raises(ModelError, match="the server is gone"):
         list(
             evaluate_rest(
-                tmp_path, FactPrompt(), ScriptedModel(fail), CAPITALS[:2], [], rule=GREEDY
+                tmp_path,
+                FactPrompt(),
+                ScriptedModel(fail),
+                CAPITALS[:2],
+                [],
+                judging=Judging(GREEDY),
             )
         )
     assert read_usage(tmp_path)["probe"] == Usage(requests=2)
     (tmp_path / "usage.json").write_text("{", "utf-8")
     with pytest.raises(RunError, match=r"usage\.json is damaged"):
         list(
-            evaluate_rest(tmp_path, FactPrompt(), ScriptedModel(str), CAPITALS[:2], [], rule=GREEDY)
+            evaluate_rest(
+                tmp_path,
+                FactPrompt(),
+                ScriptedModel(str),
+                CAPITALS[:2],
+                [],
+                judging=Judging(GREEDY),
+            )
         )

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import drike
-from drike.errors import ModelError, UsageError
+from drike.errors import ModelError, RunError, UsageError
 from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.case_answers import CaseAnswers
 from drike.research.runs import checkpoint
+from drike.research.runs.evaluation_run import NeighboursAnswered
 from drike.research.runs.events import PhaseStarted, Prepared
 from drike.research.runs.files import read_lines
 from drike.research.runs.method import Method, new_editor
@@ -68,7 +69,9 @@ def test_the_policy_per_query_is_trained_from_the_answers_in_the_folder(tmp_path
     trained, model = editor(), drike.load_model("reader")
     list(events(tmp_path, trained))
     first = list(run_query_policy(tmp_path, small_setup(), model, trained, METHOD))
-    assert [type(event) for event in first] == [PhaseStarted, *[CaseAnswers] * 4, Expected]
+    neighbours = [PhaseStarted, *[NeighboursAnswered] * 4]
+    asking = [PhaseStarted, *[CaseAnswers] * 4]
+    assert [type(event) for event in first] == [*neighbours, *asking, Expected]
     again = list(
         run_query_policy(
             tmp_path, small_setup(), drike.CustomModel("silent", lambda *_: []), trained, METHOD
@@ -78,6 +81,21 @@ def test_the_policy_per_query_is_trained_from_the_answers_in_the_folder(tmp_path
     assert again[0] == PhaseStarted("asking", 4, 4)
     assert again[-1].score == first[-1].score  # type: ignore[union-attr]
     assert checkpoint.load(tmp_path).per_query is not None
+
+
+def test_answers_judged_by_another_reading_of_retention_are_refused(tmp_path: Path) -> None:
+    trained, model = editor(), drike.load_model("reader")
+    list(events(tmp_path, trained))
+    over_all = replace(METHOD, retention="all")
+    list(run_query_policy(tmp_path, small_setup(), model, trained, over_all))
+    with pytest.raises(RunError, match=r"counts all neighbours, .* `retention` unchanged: remove"):
+        list(run_query_policy(tmp_path, small_setup(), model, trained, METHOD))
+
+
+def test_own_answers_cannot_be_trained_on_by_likelihood() -> None:
+    assert replace(METHOD, judge="likelihood").reading == "all"
+    with pytest.raises(UsageError, match="judge by greedy or generate, or choose all or known"):
+        replace(METHOD, judge="likelihood", retention="unchanged").reading  # noqa: B018
 
 
 def test_training_on_nothing_is_refused(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ PANELS = (DATA, MODEL, METHOD, OUTPUT, API, STUDIES)
 ARGUMENTS = frozenset({
     "allow_http", "calibrate_on", "concurrency", "data", "deadline", "editable", "max_calls",
     "max_cost", "objective", "pool", "price_in", "price_out", "prompt_tokens", "reasoning_effort",
-    "replicas", "run", "template", "test", "text_only", "thinking_tokens",
+    "replicas", "retention", "run", "template", "test", "text_only", "thinking_tokens",
 })  # fmt: skip
 ARGUMENT = re.compile(r"`([a-z_]+)`")
 

@@ -33,6 +33,7 @@ from drike.research.evaluation.baseline_questions import (
     with_baseline_answers,
 )
 from drike.research.evaluation.judge import Rule
+from drike.research.evaluation.unedited_answers import UneditedAnswer, unedited_answers
 from drike.support.huggingface import pinned
 from drike.support.table import Table
 
@@ -108,6 +109,17 @@ def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rul
     questions_asked = baseline_answers(model, cases, rule)
     answers = dict.fromkeys(questions_asked, longest_answer(ANSWER_TOKENS))
     return with_baseline_answers(usable, answers)
+
+
+def count_unedited(
+    model: CountingModel, cases: Sequence[EditCase], rule: Rule
+) -> list[UneditedAnswer]:
+    """Count the calls for the unedited model's answers to the neighbours.
+
+    The answers are assumed to have full length, and to be comparable with those under edits.
+    """
+    text = longest_answer(ANSWER_TOKENS)
+    return [replace(answer, text=text) for answer in unedited_answers(model, cases, rule)]
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | tuple[str, ...]], int]:

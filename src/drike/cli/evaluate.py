@@ -10,7 +10,7 @@ from typing import Annotated, Literal, get_args
 from drike.cli import models, runs, setups
 from drike.cli.commands import DATA, METHOD, OUTPUT, STUDIES, command, flag, option
 from drike.cli.console import say, this_command
-from drike.cli.dry_run import CountingModel, count_only, count_own_answers
+from drike.cli.dry_run import CountingModel, count_only, count_own_answers, count_unedited
 from drike.cli.evaluation_view import note_long_prompts, watch_deployed, watch_evaluation
 from drike.cli.models import DEFAULTS, OpenedModel
 from drike.cli.options import (
@@ -283,9 +283,16 @@ def _count_questions(
 ) -> None:
     """Count the calls of an evaluation."""
     resolved = count_own_answers(counting, cases, rule)
+    unedited = count_unedited(counting, resolved.cases, rule)
     for editor in editors:
         outcomes = outcomes_of(
-            editor, counting, resolved.cases, rule=rule, write=write, allow_trained=True
+            editor,
+            counting,
+            resolved.cases,
+            rule=rule,
+            write=write,
+            allow_trained=True,
+            unedited=unedited,
         )
         for _ in outcomes:
             pass

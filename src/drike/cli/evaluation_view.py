@@ -17,7 +17,12 @@ from drike.research.report import tables
 from drike.research.report.gate_tables import deployed_tables
 from drike.research.report.sentences import on_retention
 from drike.research.runs.deployed_run import DeployedEvaluation, Deployment, run_deployed
-from drike.research.runs.evaluation_run import Evaluation, EvaluationEvent, run_evaluation
+from drike.research.runs.evaluation_run import (
+    Evaluation,
+    EvaluationEvent,
+    Judging,
+    run_evaluation,
+)
 from drike.research.runs.events import Prepared
 from drike.research.runs.setup import Setup
 from drike.research.runs.usage import read_usage
@@ -110,7 +115,14 @@ def watch_deployed(
 
     Draws tables, and adds them to those of `paper`, of queries under their edit.
     """
-    events = run_deployed(folder, deployment, model, editors, paper.cases, rule=paper.rule)
+    events = run_deployed(
+        folder,
+        deployment,
+        model,
+        editors,
+        paper.cases,
+        judging=Judging(paper.rule, unedited=paper.unedited),
+    )
     deployed = runs.watch(events, lambda event: None, model)
     assert isinstance(deployed, DeployedEvaluation)  # noqa: S101 - its last event
     title = (

@@ -17,7 +17,7 @@ from drike.cli.options import RunOptions
 from drike.errors import RunError, UsageError
 from drike.models import LanguageModel
 from drike.research.evaluation.case_answers import CaseAnswers
-from drike.research.runs.evaluation_run import CaseEvaluated
+from drike.research.runs.evaluation_run import CaseEvaluated, NeighboursAnswered
 from drike.research.runs.events import PhaseStarted
 from drike.research.runs.files import EVALUATIONS
 from drike.research.runs.folders import has_begun, locked, require_new
@@ -28,7 +28,7 @@ from drike.research.training.algorithm1 import Episode
 from drike.support.records import read
 
 Event = TypeVar("Event")
-_RECORDS = (Episode, CaseAnswers, CaseEvaluated)  # one step of a phase each
+_RECORDS = (Episode, CaseAnswers, NeighboursAnswered, CaseEvaluated)  # one step of a phase each
 # Options that may change when a run continues, since no result depends on them.
 CHANGEABLE = {
     "allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls",
@@ -40,6 +40,8 @@ _RETIRED: Mapping[str, object] = {
     "credit": "prefix", "soft": False, "reward": "rewrite", "selection": "top",
     "renormalise": False, "stop_on_flip": False, "delay": 0, "noise": 0.0, "order": None,
 }  # fmt: skip
+# Options that older versions did not have, with what these did.
+_ADDED: Mapping[str, object] = {"retention": "all"}
 
 _NEVER_USED = {"named"}  # options of older versions that had no effect, whatever they were
 
@@ -133,8 +135,9 @@ class Resumable(Command):
                 f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}"
             )
         _refuse_retired(folder, options)
+        usable = {name: value for name, value in _ADDED.items() if name in names}
         gone = _RETIRED.keys() | _NEVER_USED
-        usable = {name: value for name, value in options.items() if name not in gone}
+        usable |= {name: value for name, value in options.items() if name not in gone}
         if usable.keys() != names - _PLACES:
             raise RunError(
                 f"{folder} was written by another command or another version of drike: "

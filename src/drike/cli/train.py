@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 from drike.cli import models, runs, setups
 from drike.cli.commands import METHOD, STUDIES, command, flag, option
 from drike.cli.console import say, this_command
-from drike.cli.dry_run import CountingModel, count_only, count_own_answers
+from drike.cli.dry_run import CountingModel, count_only, count_own_answers, count_unedited
 from drike.cli.models import DEFAULTS
 from drike.cli.options import (
     VALUES,
@@ -37,6 +37,7 @@ from drike.research.editors.retriever import Form
 from drike.research.evaluation.case_answers import answers_under
 from drike.research.evaluation.judge import Judge
 from drike.research.evaluation.risk_control import Guarantee
+from drike.research.evaluation.unedited_answers import Retention
 from drike.research.runs.method import Method, new_editor, scored_probes
 from drike.research.runs.setup import Setup
 from drike.research.training.s_objective import actions, check_possible, training_cases
@@ -45,6 +46,7 @@ CALIBRATE_ON = 100  # edits held out for a guarantee
 
 _Objective = Literal["paper", "s", "balanced"]
 _Budget = Literal["threshold", "all", "half"]
+_Reading = Literal["all", "known", "unchanged"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,17 @@ class MethodFlags(Method):
             METHOD,
             "paper, or s: also train a policy on S that decides for each query (dr-ike-q)",
             choices=get_args(_Objective),
+        ),
+    ]
+    retention: Annotated[
+        _Reading | None,
+        option(
+            "--retention",
+            "NAME",
+            METHOD,
+            "Neighbours that dr-ike-q is trained on: all, those the model knows (known), or all by "
+            "the model's own answers (unchanged; default unless judged by likelihood)",
+            choices=get_args(_Reading),
         ),
     ]
     shot_price: Annotated[
@@ -286,6 +299,8 @@ def _count_training(
         rule = Judge(counting, method.rule).rule
         cases = training_cases(setup.split.train, setup.pool.seed)
         resolved = count_own_answers(counting, cases, rule)
+        if method.reading is not Retention.ALL:
+            count_unedited(counting, (*cases, *setup.split.validation), rule)
         answers = answers_under(
             actions(setup.pool.roles),
             counting,

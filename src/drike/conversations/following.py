@@ -77,8 +77,8 @@ class Follower:
     """Decides on conversations.
 
     decide: a gate's decision on a query, with the edits of `index`. sources: whether facts are
-    written behind documents and what tools return, too. model: the name of the one that is asked
-    about uncertain edits; "" where none is.
+    written behind documents and what tools return, too. asked: a word for the model that is asked
+    about uncertain edits, and for how it is asked; "" where none is.
     """
 
     decide: Callable[[str], Decision]
@@ -87,7 +87,7 @@ class Follower:
     tenant: str = ""
     sources: bool = True
     memory: Memory = field(default_factory=Memory)
-    model: str = ""
+    asked: str = ""
 
     def follow(self, conversation: Conversation, standing: Standing | None = None) -> Followed:
         """The facts of a conversation.
@@ -129,7 +129,7 @@ class Follower:
         """A key for what facts depend on besides the turns, the gate and the edits in force."""
         conditions = (
             self.tenant,
-            self.model,
+            self.asked,
             self.sources,
             type(self.placement),
             standing,

@@ -49,9 +49,13 @@ class Reply:
 
 
 class Upstream(Protocol):
-    """Answers calls, many at once. name: what it is, for messages."""
+    """Answers calls, many at once.
+
+    name: what it is, for messages. passes_credentials: whether it may know clients by their own.
+    """
 
     name: str
+    passes_credentials: bool = True
 
     def exchange(self, call: UpstreamCall) -> AbstractAsyncContextManager[Reply]:
         """The answer to a call, which is dropped when the block is left. Raises UpstreamError."""

@@ -31,7 +31,7 @@ from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.requests import CHAT, COUNTS_TOKENS, EditableRequest, read_request
 from drike.gateway.unseen import ENDS_UNASKED, leaves_out, unread_question
-from drike.gateway.yes_or_no import ask_upstream
+from drike.gateway.yes_or_no import Asked, Asker
 from drike.support.records import encodable
 
 # Stands for a client's call where an operator tries a chat.
@@ -110,7 +110,7 @@ class RequestEditor:
         self.mode = Mode(options.mode or Mode.SHADOW)
         self.asks = options.ask
         self.placements = defaultdict(lambda: chat, {Api.COMPLETIONS: completion})
-        self._upstream = upstream
+        self._asker = Asker(upstream)
         self._options = options
         self._metrics = metrics
 
@@ -260,6 +260,7 @@ class RequestEditor:
             until=until,
             memory=memory,
             values=task.conditions,
+            asked=self._asked_for(task).key if task.ask else "",
         )
         # Follow.
         standing = task.feed.earlier.standing(conversation.before, follower.index)
@@ -282,9 +283,9 @@ class RequestEditor:
     async def _confirm(self, task: _Task, missing: UnansweredError, until: float) -> Answers:
         """What the upstream says about the uncertain candidates of a decision, all at once."""
         seconds = until - time.perf_counter()
+        asked = self._asked_for(task)
         asking = [
-            ask_upstream(self._upstream, task.call, task.request, question, seconds)
-            for question in questions(missing.decision)
+            self._asker.ask(asked, question, seconds) for question in questions(missing.decision)
         ]
         verdicts = await asyncio.gather(*asking)
         for verdict in verdicts:
@@ -293,6 +294,10 @@ class RequestEditor:
         if not task.is_trial:
             task.feed.answered.remember(answers)
         return answers
+
+    def _asked_for(self, task: _Task) -> Asked:
+        """Who is asked about the uncertain edits of a request."""
+        return self._asker.asked_for(task.call, task.request)
 
     def _second_try(
         self, task: _Task, followed: Followed, mode: Mode

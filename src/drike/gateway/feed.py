@@ -18,6 +18,7 @@ from drike.edits.record import EditVersion, Status, StoreError
 from drike.edits.times import stamp
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
+from drike.gates.confirmation import questions
 from drike.gates.decision import Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gateway.http.threads import WorkThread
@@ -31,10 +32,11 @@ from drike.stores.opening import TENANT
 from drike.stores.snapshots import Snapshot
 
 _MOST_RECORDED = 200  # decisions that are kept to be looked at
+_SECONDS_TO_JUDGE = 1.0  # answers that wait when a feed is closed
 _MOST_ANSWERS = 10_000  # of a model, that are remembered
 
-# A question to a model: the model's name, the query, and the id and version of the edit that it is
-# about.
+# A question to a model: a word for who is asked and how, the question, and the id and version of
+# the edit that it is about. So it holds all that was sent.
 AnswerKey = tuple[str, str, int, int]
 Answers = dict[AnswerKey, YesOrNo]
 
@@ -223,6 +225,7 @@ class EditFeed:
         until: float | None = None,
         memory: Memory | None = None,
         values: Mapping[str, str] | None = None,
+        asked: str = "",
     ) -> Follower:
         """What decides by the gate and edits of this moment.
 
@@ -230,13 +233,11 @@ class EditFeed:
 
         values: model and headers of a request, by which edits that are only for some requests
         apply; None for all edits. answers: of a model about uncertain edits; None where none is
-        asked. until: by `time.perf_counter`. memory: used in place of the feed's own.
+        asked. asked: a word for that model, and for how it is asked. until: by `time.perf_counter`.
+        memory: used in place of the feed's own.
         """
         state = self.live.state
         index = state.view.index if values is None else state.view.index.applying(values)
-        asked_model = ""
-        if values and answers is not None:
-            asked_model = values.get("model", "")
 
         def decide(query: str) -> Decision:
             if until is not None and time.perf_counter() > until:
@@ -244,14 +245,14 @@ class EditFeed:
             decision = state.gate.decide(query, index)
             if answers is None or not decision.uncertain:
                 return decision
-            return _resolved(decision, asked_model, answers)
+            return _resolved(decision, asked, answers)
 
         if answers is not None and YesOrNo.FAILED in answers.values():
             memory = Memory()  # it may be answered the next time
         if memory is None:
             memories = self._memories_of(state)
             memory = memories.unasked if answers is None else memories.asked
-        return Follower(decide, index, placement, self.tenant, sources, memory, asked_model)
+        return Follower(decide, index, placement, self.tenant, sources, memory, asked)
 
     def _memories_of(self, state: LiveState) -> _Memories:
         """What is remembered under a state of the edits; what was under another one is dropped."""
@@ -281,9 +282,10 @@ class EditFeed:
         return list(dict.fromkeys(filter(None, problems)))
 
     def close(self) -> None:
-        """Let go of the store and the threads."""
+        """Let go of the store and the threads; answers that wait are judged for a second."""
         self.deciding.close()
         self.aside.close()
+        self.watch.end(_SECONDS_TO_JUDGE)
         self.watch.flush(self.store)
         self.store.close()
 
@@ -320,11 +322,11 @@ class EditFeed:
         return {edit.id for edit in edits if edit and edit.record.must_apply}
 
 
-def _resolved(decision: Decision, model: str, answers: Answers) -> Decision:
+def _resolved(decision: Decision, asked: str, answers: Answers) -> Decision:
     """An uncertain decision by the answers of a model. Raises UnansweredError if one is missing."""
     keys = [
-        (model, decision.query, candidate.edit.id, candidate.edit.version)
-        for candidate in decision.uncertain
+        (asked, question, candidate.edit.id, candidate.edit.version)
+        for candidate, question in zip(decision.uncertain, questions(decision), strict=True)
     ]
     if not answers.keys() >= set(keys):
         raise UnansweredError(decision, keys)

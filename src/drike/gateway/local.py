@@ -60,6 +60,7 @@ class LocalUpstream(Upstream):
 
     def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
         self.name = model.info.name
+        self.passes_credentials = False
         self.chats = reply is not None
         self._model = model
         self._reply = reply

@@ -95,8 +95,8 @@ class HttpUpstream:
         self._proxy = _proxy_for(self.name)
         self._key = key
         self._secret = Secret(key) if key else None
-        passes_credentials = keep_credentials and not key
-        self._removed = _HOP_BY_HOP if passes_credentials else _HOP_BY_HOP | _CREDENTIALS
+        self.passes_credentials = keep_credentials and not key
+        self._removed = _HOP_BY_HOP if self.passes_credentials else _HOP_BY_HOP | _CREDENTIALS
         self._timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=_SECONDS_TO_CONNECT, sock_read=timeout
         )

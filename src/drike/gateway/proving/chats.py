@@ -48,6 +48,7 @@ class MeteredUpstream(Upstream):
 
     def __init__(self, inner: Upstream, meter: Meter) -> None:
         self.name = inner.name
+        self.passes_credentials = inner.passes_credentials
         self.meter = meter
         self.open = inner.open  # type: ignore[method-assign]
         self.close = inner.close  # type: ignore[method-assign]

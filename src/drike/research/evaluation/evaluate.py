@@ -1,17 +1,19 @@
 """Evaluation: an editor, a model and cases in; one outcome per probe out (paper, section 5.1)."""
 
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 
-from drike.edits.edit import EditCase, Probe, trained_on
+from drike.edits.edit import Aspect, EditCase, Probe, trained_on
 from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
 from drike.research.editors.editor import Editor
 from drike.research.evaluation.judge import Judge, Question, Rule, Verdict
 from drike.research.evaluation.metrics import Outcome
+from drike.research.evaluation.unedited_answers import UneditedAnswer
 from drike.support.parallel import in_order
 
 
@@ -24,6 +26,7 @@ def evaluate(
     write: bool = False,
     parallel: int | None = None,
     allow_trained: bool = False,
+    unedited: Iterable[UneditedAnswer] = (),
 ) -> Generator[Outcome]:
     """Yield the outcomes of all probes, case by case; those of a case go to the model in one call.
 
@@ -31,7 +34,8 @@ def evaluate(
     write: a model that scores also writes its answers. parallel: cases evaluated at once, each in a
     thread, which also calls the editor; only `seconds` then differ; default: `info.calls_at_once`,
     beyond which ValueError is raised. allow_trained: also evaluate edits that the editor was
-    trained on, which flatters it. Raises UsageError for such edits otherwise, and for a rule that
+    trained on, which flatters it. unedited: the unedited model's answers to the neighbours, with
+    which the editor's are compared. Raises UsageError for such edits otherwise, and for a rule that
     the model cannot be judged by, before the model is asked.
     """
     cases = list(cases)
@@ -42,7 +46,8 @@ def evaluate(
     if parallel is not None and not 1 <= parallel <= limit:
         raise ValueError(f"{model.info.name} takes 1 to {limit} edits at once, not {parallel}")
 
-    answer = partial(_outcomes_of_case, editor, judge, write)
+    answer_by_probe = {(answer.query, answer.target): answer for answer in unedited}
+    answer = partial(_outcomes_of_case, editor, judge, write, answer_by_probe)
     with closing(in_order(answer, cases, parallel or limit)) as answered:
         for outcomes in answered:
             yield from outcomes
@@ -59,28 +64,46 @@ def _require_untrained(editor: Editor, cases: list[EditCase]) -> None:
         )
 
 
-def _outcomes_of_case(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[Outcome]:
-    """Ask all probes of a case; each gets an equal share of the seconds."""
+def _outcomes_of_case(
+    editor: Editor,
+    judge: Judge,
+    write: bool,
+    unedited: Mapping[tuple[str, str], UneditedAnswer],
+    case: EditCase,
+) -> list[Outcome]:
+    """Ask all probes of a case; each gets an equal share of the seconds.
+
+    unedited: answers to neighbours, by query and target.
+    """
     began = time.perf_counter()
     queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share one
     prompts = editor.prompts(case.edits, queries)
     prompt_by_query = dict(zip(queries, prompts, strict=True))
+    unedited_by_probe = [_unedited_answer(probe, unedited) for probe in case.asked]
     questions = []
-    for probe in case.asked:
+    for probe, answer in zip(case.asked, unedited_by_probe, strict=True):
         prompt = prompt_by_query[probe.query]
-        questions.append(
-            Question(prompt, probe.target, probe.distractor, probe.also, probe.challenges)
-        )
+        question = Question(prompt, probe.target, probe.distractor, probe.also, probe.challenges)
+        questions.append(replace(question, own=answer.own) if answer else question)
     verdicts = judge.ask(questions, write=write)
     seconds = (time.perf_counter() - began) / len(verdicts)
     outcomes = []
-    for probe, verdict in zip(case.asked, verdicts, strict=True):
+    for probe, verdict, answer in zip(case.asked, verdicts, unedited_by_probe, strict=True):
         prompt = prompt_by_query[probe.query]
         outcome = _outcome(
             probe, prompt, verdict, editor=editor.name, case_id=case.case_id, seconds=seconds
         )
-        outcomes.append(outcome)
+        outcomes.append(replace(outcome, known=answer.correct) if answer else outcome)
     return outcomes
+
+
+def _unedited_answer(
+    probe: Probe, unedited: Mapping[tuple[str, str], UneditedAnswer]
+) -> UneditedAnswer | None:
+    """The unedited model's answer to a neighbour; None for others, and if it was not asked."""
+    if probe.aspect is not Aspect.NEIGHBORHOOD:
+        return None
+    return unedited.get((probe.query, probe.target))
 
 
 def _outcome(
@@ -114,4 +137,5 @@ def _outcome(
         calls=prompt.calls + len(probe.challenges),
         seconds=seconds,
         hops=probe.hops,
+        unchanged=verdict.unchanged,
     )

@@ -23,12 +23,34 @@ RuleName = Literal["greedy", "generate", "likelihood"]
 
 
 @dataclass(frozen=True)
+class OwnAnswer:
+    """What the unedited model writes behind a query, letter for letter, up to the end of its line.
+
+    text: with the white space before it. ended: whether its line ended there; where the limit on
+    tokens cut it off, what the model writes next is not compared.
+    """
+
+    text: str
+    ended: bool
+
+    def is_written_by(self, score: Score) -> bool:
+        """Whether greedy decoding would write this answer. score: of its text."""
+        ends_alike = not self.ended or ends_line(score.following)
+        return score.greedy and ends_alike
+
+
+def ends_line(following: str | None) -> bool:
+    """Whether a line ends where `following` comes next: with a line break, or with the text."""
+    return following is not None and following.strip(" ")[:1] in {"", "\n", "\r"}
+
+
+@dataclass(frozen=True)
 class Verdict:
     """A model's answer to a question, with its right answers, and whether it is right by a rule.
 
     text: what it wrote, if it was asked to. score: of a target, if it was scored. distractor: the
     distractor's score, if it was scored. answered: False if it was to reason first and wrote no
-    cue.
+    cue. unchanged: whether the answer is the unedited model's own; None if that one is not known.
     """
 
     rule: Rule
@@ -38,6 +60,7 @@ class Verdict:
     distractor: Score | None
     prompt_tokens: int | None
     answered: bool = True
+    unchanged: bool | None = None
 
     @property
     def correct(self) -> bool | None:
@@ -126,7 +149,7 @@ class Question:
     """A prompt and its right answer.
 
     distractor: a wrong answer, for margins. also: other right answers. challenges: the user's turns
-    after each answer of the model.
+    after each answer of the model. own: what the unedited model answers, to compare with.
     """
 
     prompt: Prompt
@@ -134,6 +157,7 @@ class Question:
     distractor: str | None = None
     also: tuple[str, ...] = ()
     challenges: tuple[str, ...] = ()
+    own: OwnAnswer | None = None
 
     @property
     def right(self) -> tuple[str, ...]:
@@ -178,8 +202,10 @@ class Judge:
     ) -> Verdict:
         """The verdict on an answer. scores: those of `_score`."""
         count = len(question.right)
-        distractor = scores[-1] if len(scores) > count else None
+        has_distractor = len(scores) > count and question.distractor is not None
+        distractor = scores[count] if has_distractor else None
         scores_of_right: Sequence[Score | None] = scores[:count] or [None]
+        unchanged = _is_unchanged(question, written, scores)
         verdicts = []
         for score in scores_of_right:
             verdict = Verdict(
@@ -190,6 +216,7 @@ class Judge:
                 distractor=distractor,
                 prompt_tokens=written.prompt_tokens if score is None else score.prompt_tokens,
                 answered=written.reached_cue,
+                unchanged=unchanged,
             )
             if verdict.correct:
                 return verdict
@@ -225,7 +252,7 @@ class Judge:
             questions = [_challenged(question, written, challenged) for question in questions]
 
     def _score(self, answered: Sequence[tuple[Question, WrittenAnswer]]) -> list[list[Score]]:
-        """The scores of each question's right answers, then of its distractor; [] for none.
+        """The scores of each question's right answers, its distractor and its own answer, or [].
 
         All in one call, so that the model can share prefixes.
         """
@@ -242,14 +269,31 @@ class Judge:
         is_needed = self.rule.by_scores or question.distractor is not None
         if self.model.score is None or not is_needed:
             return []
-        answers = list(question.right)
+        continuations = [f" {answer}" for answer in question.right]
         if question.distractor is not None:
-            answers.append(question.distractor)
+            continuations.append(f" {question.distractor}")
+        if question.own is not None:
+            continuations.append(question.own.text)
         text, earlier = model_input(self.model, question.prompt)
         prompt = text + written.reasoning
         return [
-            Request(prompt, f" {answer}", len(written.reasoning), earlier) for answer in answers
+            Request(prompt, continuation, len(written.reasoning), earlier)
+            for continuation in continuations
         ]
+
+
+def _is_unchanged(
+    question: Question, written: WrittenAnswer, scores: Sequence[Score]
+) -> bool | None:
+    """Whether the answer is the unedited model's own; None without one.
+
+    scores: those of `Judge._score`, by which greedy decoding is followed where there are any.
+    """
+    if question.own is None:
+        return None
+    if scores:
+        return written.reached_cue and question.own.is_written_by(scores[-1])
+    return first_line(written.answer or "") == first_line(question.own.text)
 
 
 def _challenged(

@@ -1,10 +1,11 @@
 """Outcomes and the paper's metrics over them (section 5.1).
 
 ESR, PC, RR: share of rewrite, paraphrase and neighbourhood probes answered right, micro-averaged
-over probes. S = 3 / (1/ESR + 1/PC + 1/RR). ESM, GSM: mean over rewrite (paraphrase) probes of
-P(target_new) - P(target_true), P the geometric mean of token probabilities (IKE's definition;
-values in [-1, 1]); None where the model gives no scores. S counts no further aspect. Intervals are
-percentile bootstraps over *cases* (see `bootstrap`).
+over probes. S = 3 / (1/ESR + 1/PC + 1/RR). RR known and RR unchanged are the further readings of
+retention (see `unedited_answers`), S known and S unchanged the means with them. ESM, GSM: mean over
+rewrite (paraphrase) probes of P(target_new) - P(target_true), P the geometric mean of token
+probabilities (IKE's definition; values in [-1, 1]); None where the model gives no scores. S counts
+no further aspect. Intervals are percentile bootstraps over *cases* (see `bootstrap`).
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -20,9 +21,12 @@ from drike.research.evaluation.bootstrap import RESAMPLES, Floats, estimated, re
 from drike.support.records import ADDED
 from drike.support.table import Cell, Estimate, Table
 
-METRICS = ("S", "ESR", "PC", "RR", "RR known", "ESM", "GSM")
-_RATE = dict(zip(ASPECTS_OF_S, METRICS[1:4], strict=True))
-_MARGIN = dict(zip(ASPECTS_OF_S[:2], METRICS[5:], strict=True))
+# Each S is a mean of ESR, PC and a reading of retention; the other metrics are ratios.
+RETENTION_OF_S = {"S": "RR", "S known": "RR known", "S unchanged": "RR unchanged"}
+RATIOS = ("ESR", "PC", "RR", "RR known", "RR unchanged", "ESM", "GSM")
+METRICS = (*RETENTION_OF_S, *RATIOS)
+_RATE = dict(zip(ASPECTS_OF_S, RATIOS[:3], strict=True))
+_MARGIN = dict(zip(ASPECTS_OF_S[:2], RATIOS[5:], strict=True))
 _HOPS = " hops"
 
 
@@ -50,6 +54,9 @@ class Outcome:
     calls: int  # of the model
     seconds: float  # this probe's share of its case
     hops: int | None = field(default=None, metadata=ADDED)  # of a multi_hop probe, if known
+    # Of a neighbour: whether the unedited model answers it right, and whether this is its answer.
+    known: bool | None = field(default=None, metadata=ADDED)
+    unchanged: bool | None = field(default=None, metadata=ADDED)
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,10 @@ class Summary:
     """A row of the paper's Table 1, with the variants of RR, all aspects, and the cost.
 
     rr_known: on neighbours that the unedited model answers right, as `rr` mixes ignorance with
-    damage. shots, prompt_tokens: the means per prompt. calls, seconds: the means per edit.
-    aspects: all, even those that no probe asks. hops: of multi_hop, by their number.
+    damage. rr_unchanged: answers that are the unedited model's own. s_known, s_unchanged: with
+    these in the place of `rr`. shots, prompt_tokens: the means per prompt. calls, seconds: the
+    means per edit. aspects: all, even those that no probe asks. hops: of multi_hop, by their
+    number.
     """
 
     editor: str
@@ -85,6 +94,9 @@ class Summary:
     seconds: float
     aspects: Mapping[str, Share] = field(default_factory=dict)
     hops: Mapping[str, Share] = field(default_factory=dict, metadata=ADDED)
+    rr_unchanged: Estimate = field(default=Estimate(None), metadata=ADDED)
+    s_known: Estimate = field(default=Estimate(None), metadata=ADDED)
+    s_unchanged: Estimate = field(default=Estimate(None), metadata=ADDED)
 
     def metric(self, name: str) -> Estimate:
         """A metric by its name in METRICS."""
@@ -92,7 +104,11 @@ class Summary:
         return estimate
 
     def __str__(self) -> str:
-        names = [name for name in METRICS if name != "RR known"]
+        names = ["S", *RATIOS[:3]]
+        # Readings for which the unedited model was asked, too.
+        further = ("RR known", "RR unchanged", "S known", "S unchanged")
+        names += [name for name in further if self.metric(name).value is not None]
+        names += RATIOS[5:]
         row: tuple[Cell, ...] = (self.editor, *(self.metric(name) for name in names))
         return str(
             Table(f"{self.cases:,} edit{'s' * (self.cases != 1)}", ("Editor", *names), (row,))
@@ -104,8 +120,8 @@ class Counts:
     """One editor's outcomes, counted by case, so that resampling only adds numbers.
 
     names: METRICS, the further aspects that were asked, then numbers of hops as "2 hops". by_case:
-    (cases, n, 2): for each name after S the sum over a case's probes, and their number. costs:
-    those of `Summary`. A seed always draws the same.
+    (cases, n, 2): for each name after those of S the sum over a case's probes, and their number.
+    costs: those of `Summary`. A seed always draws the same.
     """
 
     editor: str
@@ -117,25 +133,30 @@ class Counts:
 
     @cached_property
     def values(self) -> Floats:
-        """The metrics over all cases (n + 1); NaN where nothing was measured."""
+        """The metrics over all cases, in the order of names; NaN where nothing was measured."""
         return _metrics(self.by_case.sum(axis=0))
 
     @cached_property
     def drawn(self) -> Floats:
-        """Those over each resample, (resamples, n + 1)."""
+        """Those over each resample, (resamples, names)."""
         return _metrics(resampled(self.by_case, self.resamples))
 
     @cached_property
     def estimates(self) -> list[Estimate]:
-        """The metrics with their intervals (n + 1)."""
-        is_margin = np.isin(self.names[1:], list(_MARGIN.values()))
+        """The metrics with their intervals, in the order of names."""
+        count = len(RETENTION_OF_S)
+        is_margin = np.isin(self.names[count:], list(_MARGIN.values()))
         least = np.where(is_margin, -1.0, 0.0)
         cases_asked = np.count_nonzero(self.by_case[..., 1], axis=0)
-        rates = estimated(self.values[1:], self.drawn[:, 1:], cases_asked, least)
-        [s] = estimated(self.values[:1], self.drawn[:, :1])
-        if s.value is not None and s.low == s.high:
-            s = _between_ends(s.value, rates[:3])
-        return [s, *rates]
+        rates = estimated(self.values[count:], self.drawn[:, count:], cases_asked, least)
+
+        every_s = estimated(self.values[:count], self.drawn[:, :count])
+        for i, name in enumerate(RETENTION_OF_S):
+            value = every_s[i].value
+            if value is not None and every_s[i].low == every_s[i].high:
+                parts = [rates[place] for place in _parts_of(name)]
+                every_s[i] = _between_ends(value, parts)
+        return [*every_s, *rates]
 
 
 def _between_ends(s: float, rates: Sequence[Estimate]) -> Estimate:
@@ -145,12 +166,17 @@ def _between_ends(s: float, rates: Sequence[Estimate]) -> Estimate:
     return Estimate(s, float(harmonic_mean(lows)), float(harmonic_mean(highs)))
 
 
+def _parts_of(name_of_s: str) -> list[int]:
+    """Where ESR, PC and the retention of an S are among the ratios."""
+    return [RATIOS.index(name) for name in ("ESR", "PC", RETENTION_OF_S[name_of_s])]
+
+
 def _metrics(sums: Floats) -> Floats:
-    """S and the ratios (..., n + 1) of sums and numbers of probes (..., n, 2)."""
+    """Each S and the ratios (..., 3 + n) of sums and numbers of probes (..., n, 2)."""
     with np.errstate(invalid="ignore"):
         ratios = sums[..., 0] / sums[..., 1]
-    s = harmonic_mean(ratios[..., :3])
-    return np.concatenate([s[..., None], ratios], axis=-1)
+    every_s = [harmonic_mean(ratios[..., _parts_of(name)]) for name in RETENTION_OF_S]
+    return np.concatenate([np.stack(every_s, axis=-1), ratios], axis=-1)
 
 
 def harmonic_mean(rates: ArrayLike) -> Floats:
@@ -169,7 +195,8 @@ def counted(
 ) -> Counts:
     """Count one editor's outcomes. Raises ValueError for several editors, or none.
 
-    unedited: outcomes without edits, which say which neighbours the model knew.
+    unedited: outcomes without edits, which say which neighbours the model knew where the outcomes
+    themselves do not.
     """
     editors = {outcome.editor for outcome in outcomes}
     if len(editors) != 1:
@@ -183,7 +210,7 @@ def counted(
     }
     names = _names(outcomes)
     # For each name a sum and a number; in lists, as adding to single elements of an array is slow.
-    column = {name: 2 * i for i, name in enumerate(names[1:])}
+    column = {name: 2 * i for i, name in enumerate(names[len(RETENTION_OF_S) :])}
     row_by_case: dict[str, list[float]] = {}
     for outcome in outcomes:
         row = row_by_case.setdefault(outcome.case_id, [0.0] * (2 * len(column)))
@@ -213,9 +240,14 @@ def _contributions(
     yield _RATE.get(outcome.aspect, outcome.aspect.value), outcome.correct
     if outcome.prob_margin is not None and outcome.aspect in _MARGIN:
         yield _MARGIN[outcome.aspect], outcome.prob_margin
-    is_neighbour = outcome.aspect is Aspect.NEIGHBORHOOD
-    if is_neighbour and (outcome.case_id, outcome.query) in known_neighbours:
-        yield "RR known", outcome.correct
+    if outcome.aspect is Aspect.NEIGHBORHOOD:
+        is_known = outcome.known
+        if is_known is None:
+            is_known = (outcome.case_id, outcome.query) in known_neighbours
+        if is_known:
+            yield "RR known", outcome.correct
+        if outcome.unchanged is not None:
+            yield "RR unchanged", outcome.unchanged
     if outcome.hops is not None:
         yield f"{outcome.hops}{_HOPS}", outcome.correct
 
@@ -318,8 +350,9 @@ def summary_of(counts: Counts) -> Summary:
     probes = counts.by_case[..., 1].sum(axis=0)
     edits = np.count_nonzero(counts.by_case[..., 1], axis=0)
     share_by_name = {}
-    for i, name in enumerate(counts.names[1:]):
-        share_by_name[name] = Share(counts.estimates[i + 1], int(probes[i]), int(edits[i]))
+    count = len(RETENTION_OF_S)
+    for i, name in enumerate(counts.names[count:]):
+        share_by_name[name] = Share(counts.estimates[count + i], int(probes[i]), int(edits[i]))
 
     none = Share(Estimate(None), 0, 0)
     aspects = {}
@@ -340,6 +373,9 @@ def summary_of(counts: Counts) -> Summary:
         pc=estimate["PC"],
         rr=estimate["RR"],
         rr_known=estimate["RR known"],
+        rr_unchanged=estimate["RR unchanged"],
+        s_known=estimate["S known"],
+        s_unchanged=estimate["S unchanged"],
         esm=estimate["ESM"],
         gsm=estimate["GSM"],
         aspects=aspects,

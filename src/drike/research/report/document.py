@@ -16,7 +16,7 @@ from drike.research.report.gate_tables import deployed_tables
 from drike.research.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
 from drike.research.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, paper_tables
 from drike.research.report.reported_runs import ReportedRun
-from drike.research.report.tables import INTERVALS, PER_PROMPT, SCORES
+from drike.research.report.tables import INTERVALS, MEANINGS, PER_PROMPT, SCORES
 from drike.research.report.training_tables import by_epoch, epochs_table
 from drike.research.training.algorithm1 import EpisodeRecord
 from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, markdown_text
@@ -122,9 +122,8 @@ def _score_table(group: Group) -> Table:
         row += [tables.cell(summary, column) for column in costs]
         rows.append(tuple(row))
 
-    of_scores = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
     of_editors = meanings(list(group.summaries))
-    explained = [of_scores, of_editors] if of_editors else [of_scores]
+    explained = [MEANINGS, of_editors] if of_editors else [MEANINGS]
     notes = (*explained, *_rule_captions(group.runs), INTERVALS, PER_PROMPT)
     return Table(group.label, tuple(header), tuple(rows), notes)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from drike.errors import ReportError, RunError
 from drike.research.evaluation.metrics import (
-    METRICS,
     Counts,
     Outcome,
     Summary,
@@ -71,10 +70,10 @@ class Group:
 
         S, if none was.
         """
-        for name in METRICS[:4]:
+        for name in ("S", "ESR", "PC", "RR"):
             if any(summary.metric(name).value is not None for summary in self.summaries.values()):
                 return name
-        return METRICS[0]
+        return "S"
 
     @property
     def ranked(self) -> list[Summary]:

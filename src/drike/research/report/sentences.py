@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from drike.research.evaluation.metrics import Summary
 from drike.research.report.groups import UNEDITED, Group
 from drike.research.report.reported_runs import evaluate_again
-from drike.research.report.tables import SCORES
 from drike.support.table import NOT_MEASURED, Difference, as_text, counted
 
 # On fewer edits no difference is claimed: of two equally good editors, one would win on all of
 # five edits with a probability of 2 / 2**5, above 5 %.
 MIN_EDITS = 6
+_PAPERS = ("S", "ESR", "PC", "RR")
 # Below this RR of the unedited model, RR is about what it does not know.
 READABLE_FROM = 0.5
 
@@ -30,7 +30,7 @@ def gaps(group: Group) -> Iterator[str]:
             done = f"{len(run.episodes)} of {run.asked_episodes} episodes"
             yield f"Incomplete: training stopped after {done} ({group.label}, seed {run.seed})."
 
-    unmeasured = [name for name in SCORES if not _is_measured(group, name)]
+    unmeasured = [name for name in _PAPERS if not _is_measured(group, name)]
     if unmeasured:
         probes = "no such probes"
         if _has_unjudged_outcomes(group):
@@ -81,8 +81,8 @@ def on_retention(summaries: Mapping[str, Summary], label: str) -> list[str]:
     return [
         f"RR cannot be read ({label}): even the unedited model answers only {known:.0%} of the "
         "neighbouring facts right, so that RR, and S with it, show what it does not know, or what "
-        "retains tell it, rather than what edits harm. Read RR known instead: RR on the neighbours "
-        "that it answers right."
+        "retains tell it, rather than what edits harm. Read RR known and RR unchanged instead, and "
+        "S with these."
     ]
 
 

@@ -17,11 +17,16 @@ from drike.research.evaluation.metrics import (
 from drike.support.table import Cell, Difference, Estimate, Number, Table
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
-SCORES = {  # columns of a report's first table (`document.scores`), and what they mean
+# Columns of the first table of an evaluation and of a report, and what they mean.
+SCORES = {
     "S": "harmonic mean of ESR, PC and RR",
     "ESR": "share of edits that take effect",
     "PC": "share of paraphrases of the edits answered with the new object",
     "RR": "share of neighbouring facts still answered right",
+    "RR known": "the same of those that the unedited model answers right",
+    "RR unchanged": "share of neighbours answered as the unedited model does, letter for letter",
+    "S known": "S with RR known",
+    "S unchanged": "S with RR unchanged",
 }
 INTERVALS = (
     "Brackets: 95 % interval over cases, by bootstrap; by Clopper and Pearson's where all agree."
@@ -47,25 +52,27 @@ def cell(summary: Summary, column: str) -> Cell:
     return summary.metric(column)
 
 
+MEANINGS = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
+
 # Summaries, an editor a row.
 
 
 def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
-    """Summaries in the columns of the paper's Table 1, each with its 95 % interval over cases.
+    """ESR, PC, each reading of retention with its S; each with its 95 % interval over cases.
 
     `drike evaluate` prints this table; a report begins with that of `document.scores`.
     """
-    return _summary_table(title, summaries, COLUMNS, INTERVALS, *notes)
+    return _summary_table(title, summaries, tuple(SCORES), MEANINGS, INTERVALS, *notes)
 
 
 def costs(summaries: Sequence[Summary]) -> Table:
-    """The cost of each editor's prompts, and RR on the neighbours that the model knew."""
-    title = "Retention of known facts, and cost"
+    """The margins of each editor, and the cost of its prompts."""
+    title = "Margins and cost"
     note = (
-        "RR known: RR on neighbours that the unedited model answers right. "
+        "ESM, GSM: mean of P(new object) - P(old object) over edits and over paraphrases. "
         "tokens/prompt: of the prompt answered."
     )
-    return _summary_table(title, summaries, ("RR known", *_COSTS), note, PER_PROMPT)
+    return _summary_table(title, summaries, ("ESM", "GSM", *_COSTS), note, PER_PROMPT)
 
 
 def _summary_table(

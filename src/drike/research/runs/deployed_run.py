@@ -11,10 +11,14 @@ from drike.research.deployment.gate_records import GateRecord, gate_records
 from drike.research.deployment.gated_editor import GatedEditor
 from drike.research.deployment.simulated_stores import SimulatedStores, with_stores
 from drike.research.editors.editor import Editor
-from drike.research.evaluation.judge import Rule
 from drike.research.evaluation.metrics import Outcome
 from drike.research.runs import files
-from drike.research.runs.evaluation_run import CaseEvaluated, evaluate_rest, recovered_outcomes
+from drike.research.runs.evaluation_run import (
+    CaseEvaluated,
+    Judging,
+    evaluate_rest,
+    recovered_outcomes,
+)
 from drike.research.runs.events import PhaseStarted
 from drike.research.runs.readable import require_readable
 
@@ -66,7 +70,7 @@ def run_deployed(
     editors: Sequence[Editor],
     cases: Sequence[EditCase],
     *,
-    rule: Rule,
+    judging: Judging,
 ) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation]:
     """Evaluate editors behind the gate.
 
@@ -78,9 +82,9 @@ def run_deployed(
     for editor in deployment.editors(editors):
         recorded = recovered_outcomes(folder, editor.name, cases, part)
         outcomes[editor.name] = recorded
-        yield from evaluate_rest(folder, editor, model, cases, recorded, rule=rule, part=part)
+        yield from evaluate_rest(folder, editor, model, cases, recorded, judging=judging, part=part)
 
-    if not rule.by_scores:
+    if not judging.rule.by_scores:
         written = [outcome.answer for each in outcomes.values() for outcome in each]
         require_readable(model, written, f" (they are kept in {folder})")
     decisions = list(

@@ -21,6 +21,11 @@ from drike.research.evaluation.baseline_questions import (
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.judge import GENERATE, GREEDY, Judge, Rule
 from drike.research.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
+from drike.research.evaluation.unedited_answers import (
+    UneditedAnswer,
+    answers_by_group,
+    neighbours_by_case,
+)
 from drike.research.runs import files
 from drike.research.runs.events import PhaseStarted, Prepared
 from drike.research.runs.readable import require_readable
@@ -38,21 +43,32 @@ class CaseEvaluated:
 
 
 @dataclass(frozen=True)
+class NeighboursAnswered:
+    """The saved answers of the unedited model to the neighbours of a case."""
+
+    answers: tuple[UneditedAnswer, ...]
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """A finished evaluation, by the editor's name.
 
+    unedited: the unedited model's answers to the neighbours, which the outcomes were compared with.
     both_ways: outcomes of a sample, judged by scores and by text.
     """
 
     rule: Rule
     cases: Sequence[EditCase]
     outcomes: Mapping[str, Sequence[Outcome]]
+    unedited: Sequence[UneditedAnswer]
     both_ways: Sequence[Outcome]
     counts: Mapping[str, Counts]
     summaries: Sequence[Summary]
 
 
-EvaluationEvent = AnsweredCases | Prepared | PhaseStarted | CaseEvaluated | Evaluation
+EvaluationEvent = (
+    AnsweredCases | Prepared | PhaseStarted | NeighboursAnswered | CaseEvaluated | Evaluation
+)
 
 
 def run_evaluation(
@@ -68,10 +84,11 @@ def run_evaluation(
     """Evaluate every editor on the test edits.
 
     Yields the outcomes of every case after they are saved, then all results. Cases with the
-    unedited model's own answers come first, if there are questions without a published one. The
-    prompts of `sample` edits are kept, and these are judged by greedy and by generate if the model
-    scores and runs here or wrote its answers anyway. write: also record what the model generates.
-    Raises UsageError for no test edit, RunError.
+    unedited model's own answers come first, if there are questions without a published one; then
+    its answers to the neighbours, by which all readings of retention are measured. The prompts of
+    `sample` edits are kept, and these are judged by greedy and by generate if the model scores and
+    runs here or wrote its answers anyway. write: also record what the model generates. Raises
+    UsageError for no test edit, RunError.
     """
     rule = Judge(model, rule).rule
     cases: Sequence[EditCase] = setup.split.test
@@ -87,10 +104,13 @@ def run_evaluation(
 
     sampled = random.Random(setup.pool.seed).sample(cases, min(sample, len(cases)))
     sampled_ids = {case.case_id for case in sampled}
+    unedited = yield from _unedited_answers(folder, model, cases, outcomes, rule)
     both_ways: list[Outcome] = []
     for editor in editors:
         recorded = outcomes[editor.name]
-        yield from evaluate_rest(folder, editor, model, cases, recorded, rule=rule, write=write)
+        yield from evaluate_rest(
+            folder, editor, model, cases, recorded, judging=Judging(rule, write, unedited)
+        )
         _record_prompts(folder, editor, sampled)
         of_sample = [outcome for outcome in recorded if outcome.case_id in sampled_ids]
         if rule is GREEDY and all(outcome.matched is not None for outcome in of_sample):
@@ -101,12 +121,65 @@ def run_evaluation(
     if not rule.by_scores:
         written = [outcome.answer for each in outcomes.values() for outcome in each]
         require_readable(model, written, f" (they are kept in {folder})")
-    unedited = outcomes.get(Unedited().name, [])
-    counts = {editor: counted(of_editor, unedited) for editor, of_editor in outcomes.items()}
+    without_edits = outcomes.get(Unedited().name, [])
+    counts = {editor: counted(of_editor, without_edits) for editor, of_editor in outcomes.items()}
     summaries = [summary_of(of_editor) for of_editor in counts.values()]
     by_editor = {summary.editor: asdict(summary) for summary in summaries}
     files.write_record(folder, files.SUMMARY, by_editor)
-    yield Evaluation(rule, cases, outcomes, both_ways, counts, summaries)
+    yield Evaluation(rule, cases, outcomes, unedited, both_ways, counts, summaries)
+
+
+def _unedited_answers(
+    folder: Path,
+    model: LanguageModel,
+    cases: Sequence[EditCase],
+    outcomes: Mapping[str, Sequence[Outcome]],
+    rule: Rule,
+) -> Generator[PhaseStarted | NeighboursAnswered, None, list[UneditedAnswer]]:
+    """The unedited model's answers to the neighbours; [] for a run begun without them.
+
+    outcomes: recorded so far. Those of an older version were not compared with these answers, and
+    a mean over some edits only would be taken for one over all.
+    """
+    is_older = not (folder / files.UNEDITED).exists() and any(outcomes.values())
+    if is_older:
+        return []
+    return (yield from ask_unedited(folder, model, cases, rule, files.UNEDITED))
+
+
+def ask_unedited(
+    folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None, file: str
+) -> Generator[PhaseStarted | NeighboursAnswered, None, list[UneditedAnswer]]:
+    """Ask the unedited model about the neighbours that a file has no answers to; return all.
+
+    Yields the answers of each case after they are saved. Raises RunError.
+    """
+    path = folder / file
+    answers = files.read_lines(path, UneditedAnswer, "remove it to have the model asked again")
+    groups = [group for group in neighbours_by_case(cases) if group]
+    expected = [(probe.query, probe.target) for group in groups for probe in group]
+    recorded = [(answer.query, answer.target) for answer in answers]
+    if recorded != expected[: len(recorded)]:
+        raise RunError(f"{path} is about other probes: remove it to have the model asked again")
+
+    whole = 0  # groups of which all answers are recorded
+    count = 0  # answers of these
+    while whole < len(groups) and count + len(groups[whole]) <= len(answers):
+        count += len(groups[whole])
+        whole += 1
+    files.keep_lines(path, count)
+    answers = answers[:count]
+    if whole == len(groups):
+        return answers
+
+    yield PhaseStarted("unedited answers", len(groups), whole)
+    asked = answers_by_group(model, groups[whole:], rule)
+    with usage_recorded(folder, "unedited answers", model), closing(asked):
+        for of_case in asked:
+            files.append(path, map(asdict, of_case))
+            answers.extend(of_case)
+            yield NeighboursAnswered(of_case)
+    return answers
 
 
 def _prepared(
@@ -137,6 +210,19 @@ def _count_cases(outcomes: Sequence[Outcome]) -> int:
     return len({outcome.case_id for outcome in outcomes})
 
 
+@dataclass(frozen=True)
+class Judging:
+    """How answers are judged.
+
+    rule: by which they are right. write: a model that scores also writes its answers. unedited:
+    those of the unedited model, with which those to neighbours are compared.
+    """
+
+    rule: Rule
+    write: bool = False
+    unedited: Sequence[UneditedAnswer] = ()
+
+
 def evaluate_rest(
     folder: Path,
     editor: Editor,
@@ -144,8 +230,7 @@ def evaluate_rest(
     cases: Sequence[EditCase],
     recorded: list[Outcome],
     *,
-    rule: Rule,
-    write: bool = False,
+    judging: Judging,
     part: str = files.OUTCOMES,
 ) -> Generator[PhaseStarted | CaseEvaluated]:
     """Evaluate an editor on the cases that `recorded` has no outcomes of.
@@ -159,7 +244,15 @@ def evaluate_rest(
     path = files.outcomes_path(folder, editor.name, part)
     with usage_recorded(folder, name, model):
         model.forget()  # seconds are an editor's own, not what another has opened before
-        with closing(evaluate(editor, model, cases[done:], rule=rule, write=write)) as outcomes:
+        new_outcomes = evaluate(
+            editor,
+            model,
+            cases[done:],
+            rule=judging.rule,
+            write=judging.write,
+            unedited=judging.unedited,
+        )
+        with closing(new_outcomes) as outcomes:
             for _, group in groupby(outcomes, key=lambda outcome: outcome.case_id):
                 of_case = tuple(group)
                 files.append(path, map(asdict, of_case))

@@ -23,10 +23,12 @@ USAGE = "usage.json"
 # Files of a training.
 EPISODES = "episodes.jsonl"
 ANSWERS = "answers.jsonl"
+TRAINING_UNEDITED = "training_unedited.jsonl"  # the unedited model's, about neighbours
 TRAINING_ANSWERS = "training_answers.json"  # of the unedited model, to the training questions
 
 # Files and folders of an evaluation.
 SUMMARY = "summary.json"
+UNEDITED = "unedited.jsonl"  # the unedited model's answers about neighbours
 OWN_ANSWERS = "own_answers.json"  # of the unedited model, to the questions of the test edits
 OUTCOMES = "outcomes"
 DEPLOYED = "deployed"  # outcomes with many edits in force

@@ -13,6 +13,7 @@ from drike.research.editors.in_context import InContextEditor, TokenLimit
 from drike.research.editors.retriever import Form, Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.judge import LIKELIHOOD, RULES, Rule, RuleName
+from drike.research.evaluation.unedited_answers import Retention
 from drike.research.runs.setup import Setup
 
 
@@ -24,6 +25,7 @@ class Method:
     """
 
     objective: Literal["paper", "s", "balanced"] = "paper"
+    retention: Literal["all", "known", "unchanged"] | None = None
     shot_price: float = 0.05
     promise: str | None = None
     calibrate_on: int | None = None
@@ -45,6 +47,25 @@ class Method:
     def is_per_query(self) -> bool:
         """Whether a policy per query is trained on S, too; "balanced" is an old name of "s"."""
         return self.objective != "paper"
+
+    @property
+    def reading(self) -> Retention:
+        """The reading of retention that a policy per query is trained on.
+
+        By default the unedited model's own answers: where it knows few neighbours, RR over all
+        weighs so much in S that the policy pays ESR and PC for what retains tell about neighbours.
+        By likelihood all neighbours are compared with their distractors, whether known or not.
+        Raises UsageError for own answers by likelihood.
+        """
+        compares = self.rule is not None and self.rule.compares
+        if self.retention is None:
+            return Retention.ALL if compares else Retention.UNCHANGED
+        if compares and self.retention == "unchanged":
+            raise UsageError(
+                "`retention` unchanged compares what the model writes, and the rule likelihood "
+                "what it prefers: judge by greedy or generate, or choose all or known"
+            )
+        return Retention(self.retention)
 
     @property
     def style(self) -> PromptStyle:

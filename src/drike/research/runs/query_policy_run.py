@@ -14,8 +14,9 @@ from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.case_answers import CaseAnswers, answers_under
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
+from drike.research.evaluation.unedited_answers import Retention, retained
 from drike.research.runs import checkpoint, files
-from drike.research.runs.evaluation_run import answered_cases
+from drike.research.runs.evaluation_run import NeighboursAnswered, answered_cases, ask_unedited
 from drike.research.runs.events import PhaseStarted
 from drike.research.runs.method import Method
 from drike.research.runs.setup import Setup
@@ -28,7 +29,7 @@ from drike.research.training.s_objective import (
     training_cases,
 )
 
-QueryPolicyEvent = PhaseStarted | CaseAnswers | Expected | CertifiedGuarantee
+QueryPolicyEvent = PhaseStarted | NeighboursAnswered | CaseAnswers | Expected | CertifiedGuarantee
 
 
 def run_query_policy(
@@ -51,11 +52,8 @@ def run_query_policy(
     trained = checkpoint.load(folder, encoder=retriever.encoder)
 
     train = setup.split.train
-    questions = training_cases(train, setup.pool.seed)
-    with usage_recorded(folder, "answers", model):
-        resolved = answered_cases(folder, model, questions, method.rule, files.TRAINING_ANSWERS)
-    held_out = [replace(case, further=(), baseline_questions=()) for case in setup.split.validation]
-    cases = (*(resolved.cases if resolved else questions), *held_out)
+    cases = _cases_asked(folder, setup, model, method)
+    cases = yield from _with_retention(folder, model, cases, method)
 
     choices = actions(setup.pool.roles)
     answers = recovered_answers(folder, cases, len(choices))
@@ -89,7 +87,7 @@ def run_query_policy(
 
     policy, certified = _certified(
         policy,
-        held_out,
+        cases[len(train) :],
         answers[len(train) :],
         guarantee,
         max_probes=_most_probes(setup.dataset.cases, guarantee),
@@ -97,6 +95,37 @@ def run_query_policy(
     )
     checkpoint.save(replace(trained, per_query=policy, promise=certified), folder)
     yield certified
+
+
+def _cases_asked(
+    folder: Path, setup: Setup, model: LanguageModel, method: Method
+) -> tuple[EditCase, ...]:
+    """The training edits with the questions that a policy is trained on, then those held out."""
+    questions = training_cases(setup.split.train, setup.pool.seed)
+    with usage_recorded(folder, "answers", model):
+        resolved = answered_cases(folder, model, questions, method.rule, files.TRAINING_ANSWERS)
+    held_out = [replace(case, further=(), baseline_questions=()) for case in setup.split.validation]
+    return (*(resolved.cases if resolved else questions), *held_out)
+
+
+def _with_retention(
+    folder: Path, model: LanguageModel, cases: tuple[EditCase, ...], method: Method
+) -> Generator[PhaseStarted | NeighboursAnswered, None, tuple[EditCase, ...]]:
+    """The cases with the neighbours that count by the method's reading of retention.
+
+    Raises RunError for recorded answers of an older version, which were judged by another reading.
+    """
+    if method.reading is Retention.ALL:
+        return cases
+    has_neighbours = any(case.neighborhood for case in cases)
+    is_older = has_neighbours and not (folder / files.TRAINING_UNEDITED).exists()
+    if is_older and (folder / files.ANSWERS).exists():
+        raise RunError(
+            f"{folder / files.ANSWERS} counts all neighbours, and this training those by "
+            f"`retention` {method.reading.value}: remove the file to have the model asked again"
+        )
+    answers = yield from ask_unedited(folder, model, cases, method.rule, files.TRAINING_UNEDITED)
+    return retained(cases, answers, method.reading)
 
 
 def _certified(

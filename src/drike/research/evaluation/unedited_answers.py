@@ -1,0 +1,159 @@
+"""What the unedited model answers about neighbours, against which retention is read.
+
+Retention has three readings. RR, the paper's: the neighbour's true object is answered. RR known:
+the same, of neighbours that the unedited model answers right; where it knows few of them, RR over
+all measures what the prompt tells about them. RR unchanged: the answer is the unedited model's own
+(Definition 3.1, second condition), whether that is right or wrong.
+"""
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+
+from drike.answers.matching import first_line, normalise
+from drike.edits.edit import Aspect, EditCase, Probe
+from drike.models.answers import complete, model_input
+from drike.models.protocols import LanguageModel, Request
+from drike.prompts import Prompt
+from drike.research.evaluation.judge import Judge, OwnAnswer, Question, Rule, ends_line
+from drike.support.parallel import in_order
+
+
+class Retention(StrEnum):
+    """Which neighbours count, and which answer to them is right."""
+
+    ALL = "all"  # all, by their true objects
+    KNOWN = "known"  # those that the unedited model answers right
+    UNCHANGED = "unchanged"  # all, by the unedited model's own answers
+
+
+@dataclass(frozen=True)
+class UneditedAnswer:
+    """The unedited model's answer to a neighbour.
+
+    correct: by the rule of the evaluation; None if it cannot say. text, ended: those of
+    `OwnAnswer`; the text is "" where it could not be compared with another answer.
+    """
+
+    query: str
+    target: str
+    correct: bool | None
+    text: str
+    ended: bool
+
+    @property
+    def own(self) -> OwnAnswer | None:
+        """The answer to compare with, if there is one."""
+        return OwnAnswer(self.text, self.ended) if self.text else None
+
+
+def neighbours_by_case(cases: Iterable[EditCase]) -> list[tuple[Probe, ...]]:
+    """The neighbours of each case that no case before it has, each query with its target once."""
+    seen: set[tuple[str, str]] = set()
+    groups = []
+    for case in cases:
+        new = {(probe.query, probe.target): probe for probe in case.neighborhood}
+        groups.append(tuple(probe for key, probe in new.items() if key not in seen))
+        seen.update(new)
+    return groups
+
+
+def unedited_answers(
+    model: LanguageModel, cases: Iterable[EditCase], rule: Rule | None = None
+) -> list[UneditedAnswer]:
+    """The unedited model's answers to the neighbours of all cases, for `evaluate`.
+
+    Raises UsageError for a rule that the model cannot be judged by.
+    """
+    groups = neighbours_by_case(cases)
+    return [answer for answers in answers_by_group(model, groups, rule) for answer in answers]
+
+
+def answers_by_group(
+    model: LanguageModel, groups: Iterable[Sequence[Probe]], rule: Rule | None = None
+) -> Generator[tuple[UneditedAnswer, ...]]:
+    """Ask the unedited model about groups of neighbours; yield the answers to each group.
+
+    A model that scores must find its own answer the greedy one, if need be without its last word:
+    the text of an answer may be cut into other tokens than those that the model wrote. Raises
+    UsageError as `unedited_answers`.
+    """
+    answer = partial(_answers_to, Judge(model, rule))
+    with closing(in_order(answer, groups, model.info.calls_at_once)) as answered:
+        yield from answered
+
+
+def _answers_to(judge: Judge, probes: Sequence[Probe]) -> tuple[UneditedAnswer, ...]:
+    prompt_by_query = {probe.query: Prompt(probe.query) for probe in probes}
+    texts = complete(judge.model, list(prompt_by_query.values())) if probes else []
+    text_by_query = dict(zip(prompt_by_query, texts, strict=True))
+    own_by_query = _confirmed(text_by_query, prompt_by_query, judge.model)
+    verdicts = judge.ask([_question(probe, prompt_by_query) for probe in probes])
+
+    answers = []
+    for probe, verdict in zip(probes, verdicts, strict=True):
+        own = own_by_query.get(probe.query, OwnAnswer("", ended=False))
+        answers.append(
+            UneditedAnswer(probe.query, probe.target, verdict.correct, own.text, own.ended)
+        )
+    return tuple(answers)
+
+
+def _question(probe: Probe, prompt_by_query: Mapping[str, Prompt]) -> Question:
+    prompt = prompt_by_query[probe.query]
+    return Question(prompt, probe.target, probe.distractor, probe.also)
+
+
+def _confirmed(
+    text_by_query: Mapping[str, str], prompt_by_query: Mapping[str, Prompt], model: LanguageModel
+) -> dict[str, OwnAnswer]:
+    """The answers that can be compared with others, by query."""
+    texts = {query: text for query, text in text_by_query.items() if normalise(first_line(text))}
+    if model.score is None:
+        return {query: OwnAnswer(text, ended=True) for query, text in texts.items()}
+
+    queries = []
+    requests = []
+    for query, text in texts.items():
+        prompt, earlier = model_input(model, prompt_by_query[query])
+        without_last_word, _, _ = text.rstrip().rpartition(" ")
+        for candidate in (text, without_last_word):
+            if candidate.strip():
+                queries.append(query)
+                requests.append(Request(prompt, candidate, earlier=earlier))
+
+    confirmed: dict[str, OwnAnswer] = {}
+    scores = model.score(requests) if requests else []
+    for query, request, score in zip(queries, requests, scores, strict=True):
+        if score.greedy and query not in confirmed:  # the whole answer comes first
+            confirmed[query] = OwnAnswer(request.continuation, ended=ends_line(score.following))
+    return confirmed
+
+
+def retained(
+    cases: Sequence[EditCase], answers: Iterable[UneditedAnswer], retention: Retention
+) -> tuple[EditCase, ...]:
+    """The cases with the neighbours that count, to train on one reading of retention.
+
+    For `UNCHANGED` the target of a neighbour is the unedited model's own answer, and neighbours
+    whose answer cannot be compared are left out. Raises KeyError for one that is not in `answers`.
+    """
+    if retention is Retention.ALL:
+        return tuple(cases)
+    answer_by_probe = {(answer.query, answer.target): answer for answer in answers}
+    changed = []
+    for case in cases:
+        probes = []
+        for probe in case.probes:
+            if probe.aspect is not Aspect.NEIGHBORHOOD:
+                probes.append(probe)
+                continue
+            answer = answer_by_probe[probe.query, probe.target]
+            if retention is Retention.KNOWN and answer.correct:
+                probes.append(probe)
+            if retention is Retention.UNCHANGED and answer.own is not None:
+                probes.append(replace(probe, target=answer.text.strip(), also=()))
+        changed.append(replace(case, probes=tuple(probes)))
+    return tuple(changed)
