@@ -19,7 +19,7 @@ from drike.errors import DrikeError
 from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import KeyRole, Keys, Principal
 from drike.gateway.http.threads import WorkThread, in_daemon_thread
-from drike.stores.failures import POSTGRES
+from drike.stores.addresses import POSTGRES
 from drike.stores.opening import TENANT
 
 # Seconds between two looks at files of stores, and for new gates.
