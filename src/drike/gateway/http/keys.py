@@ -141,6 +141,11 @@ class Keys:
                 f"{self.path} is not a file of keys ({problem}): restore it from a copy"
             ) from None
 
+    @property
+    def tenants(self) -> frozenset[str]:
+        """The tenants that have a key."""
+        return frozenset(key.tenant for key in self.keys)
+
     def principal(self, secret: str) -> Principal | None:
         """The holder of a key; None if it is none of these."""
         form = KEY.fullmatch(secret)
@@ -156,10 +161,7 @@ class Keys:
 
         Raises KeysError for an unusable tenant or name.
         """
-        if not _NAME.fullmatch(tenant):
-            raise KeysError(
-                f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63"
-            )
+        require_tenant_name(tenant)
         if name and not _can_name_person(name):
             raise KeysError(
                 f"{name!r} cannot name a person: use letters, digits, spaces, . - _ and @, up to 63"
@@ -233,6 +235,14 @@ class Keys:
             self._store.settings.save(_SETTING, text)
         else:
             write_text(self.path, text, private=True)
+
+
+def require_tenant_name(tenant: str) -> None:
+    """Refuse what cannot name a tenant. Raises KeysError."""
+    if not _NAME.fullmatch(tenant):
+        raise KeysError(
+            f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63"
+        )
 
 
 def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> Keys | None:
