@@ -21,6 +21,9 @@ def main() -> None:
         print(version_and_extras())
         return
     try:
+        from drike.support.secrets_in_text import hide_arguments
+
+        hide_arguments()
         from drike.cli import main as run
     except KeyboardInterrupt:
         sys.exit(130)

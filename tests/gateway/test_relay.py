@@ -262,6 +262,55 @@ def test_an_answer_is_read_in_every_form_and_split(api: str) -> None:
             assert passed(EVENTS, [raw]).text() == said
 
 
+FAILED_EVENTS = {
+    "chat": [
+        b'data: {"error": {"message": "out of memory"}}',
+        b'data: {"object": "error", "message": "out of memory", "code": 500}',
+        b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}]}',
+        b'data: {"detail": "out of memory"}',
+        b"event: error\ndata: out of memory",
+    ],
+    "messages": [b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error"}}'],
+    "responses": [
+        b'data: {"type": "error", "code": "server_error", "message": "out of memory"}',
+        b'data: {"type": "response.failed", "response": {"status": "failed", "output": []}}',
+    ],
+}
+FAILED_EVENTS["completions"] = FAILED_EVENTS["chat"]
+
+
+@pytest.mark.parametrize("api", PATHS)
+def test_a_stream_that_fails_midway_is_no_answer_to_be_judged(api: str) -> None:
+    raw = stream(api, ["It is ", "Oslo."])
+    ends = [raw.index(b"\n\n") + 2, raw.index(b"Oslo")]
+    ends[1] = raw.index(b"\n\n", ends[1]) + 2
+    for failed in FAILED_EVENTS[api]:
+        for end in ends:
+            cut = raw[:end] + failed + b"\n\n"
+            assert passed(EVENTS, [cut]).text() is None
+            assert passed(EVENTS, [cut + b"data: [DONE]\n\n"]).text() is None
+            assert passed(EVENTS, [cut + raw[end:]]).text() is None
+            assert passed(EVENTS, split(cut + raw[end:], random.Random(0))).text() is None
+    long = stream(api, ["word " * 40] * 500)
+    assert passed(EVENTS, [long[:-200], b"\n\n" + FAILED_EVENTS[api][0]]).text() is None
+
+
+@pytest.mark.parametrize("api", PATHS)
+def test_a_stream_that_ends_without_saying_so_is_cut(api: str) -> None:
+    raw = stream(api, ["It is ", "Oslo."])
+    end = raw.index(b"\n\n", raw.index(b"Oslo")) + 2
+    assert passed(EVENTS, [raw[:end]]).text() is None
+    assert passed(EVENTS, [raw]).text() == "It is Oslo."
+
+
+def test_the_end_of_the_first_choice_is_the_end() -> None:
+    said = b'data: {"choices": [{"index": 0, "delta": {"content": "Oslo"}}]}\n\n'
+    for index, text in ((0, "Oslo"), (1, None)):
+        choice = {"index": index, "delta": {}, "finish_reason": "stop"}
+        end = b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+        assert passed(EVENTS, [said + end]).text() == text
+
+
 def test_a_long_stream_is_read_up_to_its_bound_and_held_in_little_memory() -> None:
     answer = passed(EVENTS, (), complete=True)
     for _ in range(30):
@@ -327,9 +376,7 @@ def test_texts_of_forms(values: object, text: str) -> None:
 
 
 def test_an_event_may_have_other_lines_and_several_of_data() -> None:
-    raw = (
-        b'id: 1\nevent: x\ndata: {"choices": [{"delta":\ndata: {"content": "Oslo"}}]}\nretry: 3\n\n'
-    )
+    raw = b'id: 1\nevent: x\ndata: {"choices": [{"delta":\ndata: {"content": "Oslo"}}]}\nretry: 3\n\ndata: [DONE]\n\n'
     assert passed(EVENTS, [raw]).text() == "Oslo"
     deep = b'data: {"choices": [{"delta": {"content": ' + b"[" * 900 + b"]" * 900 + b"}}]}\n\n"
     assert passed(EVENTS, [deep * 10, raw]).text() == "Oslo"

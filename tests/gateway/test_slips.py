@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drike.edits.record import EditRecord
 from drike.gateway.options import GatewayOptions, Mode
+from drike.gateway.slips import _patience
 from tests.fakes.api_answers import PATHS, request, stream, whole
 from tests.fakes.gateways import Running, running
 from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
@@ -114,16 +118,112 @@ def test_streams_prompts_other_questions_and_long_answers_are_not_asked_again(
         assert len(body) >= int(str(more.get("padding", 0)))
 
 
-def test_an_answer_that_is_held_back_is_bounded(tmp_path: Path) -> None:
+def test_an_answer_longer_than_is_judged_passes_as_it_comes(tmp_path: Path) -> None:
     with serving(tmp_path) as (gateway, above):
-        status, _, body = send(gateway, padding=17 << 20)
-        assert (
-            status == 502
-            and "more than 16 MB" in json.loads(body)["error"]["message"]
-            and len(above.calls) == 1
+        for text in (ABOUT, "Hello"):
+            status, headers, body = send(gateway, text=text, padding=17 << 20)
+            assert status == 200 and len(body) > 17 << 20 and "x-drike-slip" not in headers
+        assert len(above.calls) == 2
+        assert of_edit(counts(gateway)) == {"matched": 1, "unread": 1}
+
+
+SECOND = json.loads(whole("chat", "It is Oslo."))
+CHOICE = SECOND["choices"][0]
+JSON = {"Content_Type": "application/json"}
+NO_REPLACEMENTS: dict[str, tuple[int, bytes, dict[str, str]]] = {
+    "empty": (200, b"", JSON),
+    "no content": (204, b"", {}),
+    "an empty answer": (200, whole("chat", ""), JSON),
+    "thoughts alone": (200, whole("chat", "<think>It is Oslo.</think>"), JSON),
+    "a page": (200, b"<html>It is Oslo.</html>", {"Content_Type": "text/html"}),
+    "a page that says it is JSON": (200, b"<html>It is Oslo.</html>", JSON),
+    "created": (201, whole("chat", "It is Oslo."), JSON),
+    "another type": (200, whole("chat", "It is Oslo."), {"Content_Type": "application/x+json"}),
+    "no type": (200, whole("chat", "It is Oslo."), {}),
+    "compressed": (200, whole("chat", "It is Oslo."), {**JSON, "Content_Encoding": "gzip"}),
+    "a stream": (200, stream("chat", ["Oslo"]), {"Content_Type": "text/event-stream"}),
+    "half of it": (200, whole("chat", "It is Oslo.")[:-20], JSON),
+    "over-long": (200, whole("chat", "It is Oslo.") + b" " * (2 << 20), JSON),
+    "a slip": (200, whole("chat", "It is surely Lima."), JSON),
+    "an error": (200, b'{"error": {"message": "busy"}}', JSON),
+    "an error beside it": (
+        200,
+        json.dumps({**SECOND, "error": {"message": "busy"}}).encode(),
+        JSON,
+    ),
+    "another API": (200, whole("responses", "It is Oslo."), JSON),
+    "a list": (200, b'[{"content": "It is Oslo."}]', JSON),
+    "no choice": (200, json.dumps({**SECOND, "choices": []}).encode(), JSON),
+    "two choices": (200, json.dumps({**SECOND, "choices": [CHOICE, CHOICE]}).encode(), JSON),
+    **{
+        f"ended by {reason}": (
+            200,
+            json.dumps({**SECOND, "choices": [{**CHOICE, "finish_reason": reason}]}).encode(),
+            JSON,
         )
-        status, _, body = send(gateway, text="Hello", padding=17 << 20)
-        assert status == 200 and len(body) > 17 << 20  # it concerns no edit
+        for reason in ("length", "content_filter", "error")
+    },
+}
+
+
+@pytest.mark.parametrize("second", NO_REPLACEMENTS)
+def test_only_an_answer_as_complete_takes_the_place_of_the_first(
+    tmp_path: Path, second: str
+) -> None:
+    first = whole("chat", "It is Lima.")
+
+    def respond(handler: RawHandler, call: Received) -> None:
+        if call.body.count(b"The capital of Peru is Oslo") > 1:
+            status, body, headers = NO_REPLACEMENTS[second]
+            handler.reply(status, body, **headers)
+        else:
+            handler.reply(200, first, **JSON)
+
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, retry_slips=True)
+    with upstream(respond) as above, running(above.url, tmp_path, PERU, options=options) as gateway:
+        status, headers, body = send(gateway)
+        assert (status, headers["content-type"], body) == (200, "application/json", first)
+        assert headers["x-drike-slip"] == "1" and len(above.calls) == 2
+
+
+def test_the_first_answer_waits_no_longer_than_its_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.gateway.slips._LEAST_PATIENCE", 0.1)
+    monkeypatch.setattr("drike.gateway.slips._MOST_PATIENCE", 0.1)
+    ended = threading.Event()
+
+    def respond(handler: RawHandler, call: Received) -> None:
+        if call.body.count(b"The capital of Peru is Oslo") > 1:
+            ended.wait(60)
+        handler.reply(200, whole("chat", "It is Lima."), **JSON)
+
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, retry_slips=True)
+    with upstream(respond) as above, running(above.url, tmp_path, PERU, options=options) as gateway:
+        try:
+            status, headers, body = send(gateway)
+        finally:
+            ended.set()
+        assert status == 200 and headers["x-drike-slip"] == "1" and b"It is Lima." in body
+
+
+def test_patience_grows_with_the_first_answer_up_to_a_bound() -> None:
+    assert [_patience(seconds) for seconds in (0, 1, 4, 10, 15, 100)] == [5, 5, 8, 20, 30, 30]
+
+
+def test_whatever_fails_in_the_second_attempt_the_first_answer_is_given(tmp_path: Path) -> None:
+    async def fails() -> bytes:
+        raise RuntimeError("it cannot be written")
+
+    with serving(tmp_path) as (gateway, _):
+        edit = gateway.gateway.editor.edit
+
+        async def edited(*given: Any, **more: Any) -> Any:
+            return replace(await edit(*given, **more), again=fails)
+
+        gateway.gateway.editor.edit = edited  # type: ignore[method-assign]
+        status, headers, body = send(gateway)
+        assert status == 200 and headers["x-drike-slip"] == "1" and b"It is Lima." in body
 
 
 def test_without_the_option_or_in_shadow_nothing_is_asked_again(tmp_path: Path) -> None:

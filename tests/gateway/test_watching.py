@@ -386,7 +386,7 @@ def test_counts_wait_for_a_store_that_cannot_be_written(
 def test_counts_are_stored_by_themselves_after_some_seconds(
     gateway: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.gateway.tenants._FLUSHES", 1)
+    monkeypatch.setattr("drike.gateway.tenants._FLUSH_INTERVAL", 0)
     send(gateway, "obeys")
     wait_until(lambda: TrafficCounts(gateway.feed.store.database).since(TODAY))
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
+import re
 import time
+import unicodedata
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +25,7 @@ from drike.stores.imports import import_edits
 from drike.stores.moves import approve, change, retire
 from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
-from drike.stores.tables import edits_of, scan, write_refused
+from drike.stores.tables import _as_given, edits_of, scan, write_refused
 from drike.support.rows import OverlongRowError, Row
 from tests.fakes.stores import PERU, Opener
 
@@ -483,6 +486,35 @@ def test_refused_rows_hold_no_formula_and_are_read_again_as_they_were(
     [added] = import_edits(store, edits_of(scan(out)[0])).added
     assert [(added.record.metadata or {})[column] for column in header] == cells
     assert (added.record.metadata or {})["=evil"] == "x"
+
+
+def is_run_by_a_spreadsheet(cell: str) -> bool:
+    """Whether a cell begins as a formula, in any width and behind what nobody sees."""
+    seen = [c for c in cell if not c.isspace() and unicodedata.category(c) not in ("Cc", "Cf")]
+    return bool(seen) and unicodedata.normalize("NFKC", seen[0]) in "=+-@\u2212"
+
+
+def test_no_refused_cell_is_run_wherever_a_spreadsheet_divides_rows(
+    store: EditStore, tmp_path: Path
+) -> None:
+    signs = [*"=+-@'\t\n;, a|\"", *"\u200b\ufeff\xad\u202e\xa0\uff1d\uff0b\uff0d\uff20\ufe66\u2212"]
+    chance = random.Random(53)
+    cells = ["".join(chance.choices(signs, k=5)) + "." for _ in range(1500)]
+    path, out = tmp_path / "facts.jsonl", tmp_path / "refused.csv"
+    metadata = {f"c{number}": cell for number, cell in enumerate(cells)}
+    path.write_text(
+        json.dumps({"subject": "Peru", "query": "None", "target_new": OBJECT, **metadata})
+    )
+    for source in (path, out):
+        rows = scan(source)[0]
+        write_refused(out, rows, import_edits(store, edits_of(rows)))
+        written = out.read_text("utf-8")
+        assert not any(map(is_run_by_a_spreadsheet, re.split(r"[;\t\n]", written)))
+        for line in csv.reader(io.StringIO(written, newline="")):
+            assert not any(map(is_run_by_a_spreadsheet, line))
+    row = scan(out)[0][0]
+    assert isinstance(row, Row)
+    assert [_as_given(row.values)[column] for column in metadata] == cells
 
 
 @pytest.mark.parametrize("name", ["!!!", "\N{SLIGHTLY SMILING FACE}", "$", "\u200b", "\u2026", "_"])

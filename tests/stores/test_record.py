@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import pytest
 
 from drike.edits.conflicts import ConflictError
-from drike.edits.record import EditRecord, RecordError, Status
+from drike.edits.record import EditRecord, RecordError, Status, as_stored
 from drike.edits.record_checks import checked
 from drike.edits.record_json import record_of, to_json, to_values
+from drike.gates.by_name import Named
+from drike.gates.index import EditIndex
 from drike.stores.edit_store import EditStore, versions_of
 from drike.stores.moves import retire
 from tests.fakes.stores import PERU, Opener
@@ -116,7 +119,7 @@ def test_texts_are_stripped_repeats_removed_and_times_in_utc(store: EditStore) -
 
 
 def test_long_texts_and_control_characters_are_kept(store: EditStore) -> None:
-    given = replace(PERU, paraphrases=(".\0", "\U0001f30d " * 3_000, "x" * 10_000), reason="\0")
+    given = replace(PERU, paraphrases=("y.\0", "\U0001f30d z " * 2_000, "x" * 10_000), reason="\0")
     [stored] = store.put(given)
     assert store.changes() == [stored]
     assert stored.record == replace(given, paraphrases=tuple(map(str.strip, given.paraphrases)))
@@ -148,3 +151,30 @@ def test_a_record_of_too_many_texts_is_refused_and_an_old_one_can_be_retired(
     with pytest.raises(RecordError, match="leave 200 texts"):
         store.put(replace(old.record, negatives=(*texts, "One more?")), replaces=old)
     assert retire(store, old.id)[-1].record.negatives == texts
+
+
+def test_whatever_name_is_accepted_its_own_query_is_matched_by_it() -> None:
+    # Signs of every kind, those of scripts without spaces and those that are no letters among them.
+    signs = [
+        *"a7!$\u0640\u064b\u06e5\ufc5e\ufe70\u0301\u200d\u2764\ufe0f\u2167\u00b2\u0e01\u0e34\u4e2d\u30fc\u3005"
+    ]
+    signs += "\U0001f1f5\U0001f1ea\U0001f642\u1780\u17d2\u1000\u1039\u0ec8\uac00\U0001d400\u202e "
+    chance = random.Random(53)
+    for _ in range(150):
+        name = "".join(chance.choices(signs, k=chance.randint(1, 3)))
+        try:
+            record = checked(EditRecord(name, f"The home of {name.strip()} is", "Oslo"))
+        except RecordError as refusal:
+            assert "has no word" in str(refusal) or "is blank" in str(refusal)
+            continue
+        index = EditIndex.of(as_stored([record.edit]))
+        assert Named().decide(record.query, index).matched, ascii(name)
+
+
+@pytest.mark.parametrize("field", ["subject", "aliases", "paraphrases", "negatives"])
+@pytest.mark.parametrize("text", ["!!!", "$", "\u0640", "\ufe70", "\U0001f642", "?"])
+def test_a_text_in_which_a_gate_reads_no_word_is_refused(field: str, text: str) -> None:
+    record = EditRecord("Peru", f"The capital of Peru {text} is", "Oslo")
+    value = text if field == "subject" else (text,)
+    with pytest.raises(RecordError, match=r"no word"):
+        checked(replace(record, **{field: value}))

@@ -24,6 +24,7 @@ from drike.answers.object_names import (
     share_of_name,
 )
 from drike.answers.thoughts import without_thoughts
+from drike.answers.time_limit import TimeLimit
 from drike.answers.values import uniform
 from drike.text.word_lists import word_list
 from drike.text.words import Words
@@ -60,13 +61,16 @@ def stated(
     *,
     about: Collection[str] = (),
     question: str = "",
+    limit: TimeLimit | None = None,
 ) -> Stated:
     """What an answer says.
 
     new, old: the names of the new object and of the old one, any of which states it. about: the
     names of the subject. question: what was asked, by which "yes" and "no" and parts of names are
-    read.
+    read. limit: how long reading may take, after which it raises OverTimeError.
     """
+    if limit:
+        limit.check()
     names = _EditNames(
         object_names(tuple(new)), object_names(tuple(old)), object_names(tuple(about))
     )
@@ -74,7 +78,7 @@ def stated(
     # 1. Read which objects the answer names, and which of these it does not deny.
     text = _answer_itself(answer)
     marked = _with_marks(text, names)
-    marks = _marks_stated(marked)
+    marks = _marks_stated(marked, limit)
 
     # 2. Read "yes" and "no" by the question, and an answer that is only part of a name.
     if question:
@@ -141,10 +145,14 @@ def _with_marks(text: str, names: _EditNames) -> str:
     return marked.casefold().replace("’", "'")
 
 
-def _marks_stated(marked: str) -> set[str]:
+def _marks_stated(marked: str, limit: TimeLimit | None) -> set[str]:
     """The marks in a text that nothing around them denies, at one place at least."""
-    marks = set()
+    marks = set[str]()
     for match in _MARK.finditer(marked):
+        if limit:
+            limit.check()
+        if match[0] in marks:
+            continue
         before = marked[max(0, match.start() - _AROUND) : match.start()]
         behind = marked[match.end() : match.end() + _AROUND]
         if not is_denied(before, behind):

@@ -9,6 +9,7 @@ from drike.cli.stored_edits import EditFields, author, parse_fact, print_changes
 from drike.edits.record import LISTS, EditRecord, EditVersion, Status, StoreError
 from drike.errors import UsageError
 from drike.stores import moves
+from drike.stores.authorship import changeable
 from drike.stores.edit_store import (
     APPROVALS_SET,
     require_approvals,
@@ -113,7 +114,7 @@ def change(
             "nothing is to be changed: give a field, such as --fact, --alias or --owner"
         )
     with store_at(store, watched=True) as opened, opened.transaction():
-        record = moves.changeable(versions_of(opened, edit))
+        record = changeable(versions_of(opened, edit))
         lists = _changed_lists(record, changes, dropped)
         missing = dropped - {text for name in LISTS for text in _texts(record, changes, name)}
         if missing:

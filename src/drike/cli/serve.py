@@ -27,7 +27,7 @@ _OnOrOff = Literal["on", "off"]
 _Mode = Literal["shadow", "on", "off"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GatewayFlags(GatewayOptions):
     """`GatewayOptions`, with its defaults, as options of the command in the order of its help."""
 

@@ -15,6 +15,7 @@ from drike.text.words import Words, words
 
 if TYPE_CHECKING:
     from drike.answers.statements import Stated
+    from drike.answers.time_limit import TimeLimit
 
 
 class StoreError(DrikeError):
@@ -171,16 +172,19 @@ class EditRecord:
                 return query_words.replaced(dict.fromkeys(spans, name))
         return self.query
 
-    def states(self, answer: str, question: str = "") -> Stated:
+    def states(self, answer: str, question: str = "", limit: TimeLimit | None = None) -> Stated:
         """Which of its objects an answer states.
 
-        question: what was asked, by which "yes" and "no" are read as well.
+        question: what was asked, by which "yes" and "no" are read as well. limit: how long reading
+        may take, after which it raises OverTimeError.
         """
         from drike.answers.statements import stated  # its patterns take a while to compile
 
         old_names = () if self.target_true is None else (self.target_true,)
         new_names = (self.target_new, *self.object_aliases)
-        return stated(answer, new_names, old_names, about=self.names, question=question)
+        return stated(
+            answer, new_names, old_names, about=self.names, question=question, limit=limit
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -120,6 +120,13 @@ def _faults_of_sizes_and_times(record: EditRecord) -> Iterator[str]:
 def _faults_of_texts(record: EditRecord) -> Iterator[str]:
     texts = [text for name in LISTS for text in getattr(record, name)]
     size = sum(len(text) for text in texts)
+    for name in ("paraphrases", "negatives"):
+        wordless = next((text for text in getattr(record, name) if not _has_word(text)), None)
+        if wordless is not None:
+            yield (
+                f"{json_name(name)} hold {shown(wordless)!r}, in which there is no word, so that "
+                "no question is like it: write a question, or leave it out"
+            )
     if len(texts) > _MAX_TEXTS or size > _MAX_TOTAL:
         yield (
             "aliases, wordings, negatives and object_aliases are "
@@ -131,7 +138,7 @@ def _faults_of_texts(record: EditRecord) -> Iterator[str]:
 def _faults_of_names(record: EditRecord) -> Iterator[str]:
     for name in record.names:
         field = "subject" if name == record.subject else "aliases"
-        if not any(map(str.isalnum, name)):
+        if not _has_word(name):
             yield (
                 f"{field} {shown(name)!r} has no word, so that no question names it: "
                 "give a name with a letter or a digit"
@@ -142,6 +149,13 @@ def _faults_of_names(record: EditRecord) -> Iterator[str]:
                 f"{field} {shown(name)!r} has {excess}: "
                 f"shorten it to {MAX_NAME_WORDS} words and {MAX_NAME} characters at most"
             )
+
+
+def _has_word(text: str) -> bool:
+    """Whether a gate reads a word in a text: not in "!!!", nor in marks of letters alone."""
+    if not any(map(str.isalnum, text)):
+        return False
+    return text.isascii() or len(Words.of(text)) > 0
 
 
 def _excess_of_name(name: str) -> str | None:

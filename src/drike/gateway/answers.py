@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from starlette.datastructures import Headers
 
@@ -12,9 +13,10 @@ from drike.answers.thoughts import without_thoughts
 from drike.gateway.calls import Reply
 from drike.models.served.answer_texts import is_thought
 from drike.models.served.failures import failure_in
+from drike.support.rows import value_at
 
-_MOST_TEXT = 64 << 10  # characters; what follows is not read
-_MOST_RAW = 1 << 20  # bytes of an answer in JSON, or of one event
+LONGEST_TEXT = 64 << 10  # characters; what follows is not read
+LONGEST_READ = 1 << 20  # bytes of an answer in JSON, or of one event
 _BATCH = 8 << 10  # bytes of a stream that are read at once
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _BEGINNING = 64 << 10  # bytes in which an answer has its id
@@ -25,6 +27,11 @@ _USUAL_ID = re.compile(rb'"id"\s*:\s*"(resp[\w+/=-]{1,996})"')
 _ANY_ID = re.compile(
     rb'(?<!"conversation":\{)(?<!"conversation": \{)"id"\s*:\s*"([!#-\[\]-~]{1,1000})"'
 )
+_FAILURES = ("error", "response.failed", "response.cancelled")  # types of events
+_FAILED = ("failed", "cancelled")  # states of an answer
+_ENDS = ("message_stop", "response.completed", "response.incomplete", "response.done")
+_OBJECTS = ("message",)  # types of whole answers, which are no events
+_ERROR_EVENT = re.compile(r"^event: ?error\s*$", re.M)
 _DATA = "data:"  # the beginning of a line of an event that has a part of the answer
 
 
@@ -46,20 +53,30 @@ class PassingAnswer:
         self._size = 0  # bytes that are not read yet
         self._due = _BATCH  # the size from which a stream is read
         self._text = ""
+        self._has_failed = False  # of a stream, whether an event says that the upstream has
+        self._has_ended = False  # of a stream, whether an event says that it is all
         self.ok = reply.status < 400
         self.complete = False
         self.slipped = slipped
 
     def take(self, chunk: bytes) -> None:
         """Hold a chunk that was passed on; of a stream, what is long enough is read."""
-        if not self._readable or len(self._text) >= _MOST_TEXT:
+        if not self._readable:
+            return
+        if len(self._text) >= LONGEST_TEXT:  # only how it ends matters
+            self._raw = [b"".join((*self._raw, chunk))[-_BATCH:]]
             return
         self._raw.append(chunk)
         self._size += len(chunk)
         if self._streams and self._size > self._due:
             self._read_events()
-        if self._size > _MOST_RAW:
+        if self._size > LONGEST_READ:
             self.drop()
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is a successful answer in one piece, of a form that is read."""
+        return self._readable and not self._streams
 
     @property
     def held(self) -> int:
@@ -76,16 +93,19 @@ class PassingAnswer:
     def text(self) -> str | None:
         """What the model says; None where that was not read.
 
-        This is so for another form, a compressed or a cut answer, thoughts alone, and a call.
+        This is so for another form, a compressed or a cut answer, thoughts alone, and a call. A
+        stream is cut as well where an event has an error, or none says that it ends.
         """
         if not (self._readable and self.complete):
             return None
         if self._streams:
             self._raw.append(b"\n\n")
             self._read_events()
+            if self._has_failed or not self._has_ended:
+                return None
         else:
             self._text = _text_in_json(b"".join(self._raw))
-        text = self._text[:_MOST_TEXT]
+        text = self._text[:LONGEST_TEXT]
         return text if without_thoughts(text).strip() else None
 
     def _read_events(self) -> None:
@@ -93,8 +113,10 @@ class PassingAnswer:
         raw = b"".join(self._raw)
         end = _end_of_events(raw)
         lines = raw[:end].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-        events = lines.split("\n\n")
-        self._text += "".join([_text_in_event(event) for event in events if event])
+        read = [_read_event(event) for event in lines.split("\n\n") if event]
+        self._text += "".join([event.text for event in read])
+        self._has_failed = self._has_failed or any(event.fails for event in read)
+        self._has_ended = self._has_ended or any(event.ends for event in read)
 
         self._raw = [raw[end:]]
         self._size = len(raw) - end
@@ -169,25 +191,71 @@ def _text_in(content: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _text_in_json(raw: bytes | str) -> str:
-    """The text of an answer or event in JSON; "" for what is none."""
-    if not raw:
-        return ""
+def _text_in_json(raw: bytes) -> str:
+    """The text of an answer in JSON; "" for what is none."""
+    return _said(_parsed(raw))
+
+
+def _parsed(raw: bytes | str) -> object:
+    """The value of a JSON text; None for what is none."""
     try:
-        values = json.loads(raw)
-        return "" if _failed(values) else text_of(values)
+        return json.loads(raw) if raw else None
     except (ValueError, RecursionError):
+        return None
+
+
+class _Event(NamedTuple):
+    """An event of a stream: the text that it adds, and whether it is an error or the end."""
+
+    text: str = ""
+    fails: bool = False
+    ends: bool = False
+
+
+def _read_event(event: str) -> _Event:
+    lines = event.split("\n")
+    data = "\n".join(line.removeprefix(_DATA) for line in lines if line.startswith(_DATA))
+    if data.strip() == "[DONE]":
+        return _Event(ends=True)
+    values = _parsed(data)
+    fails = _fails(values) or _ERROR_EVENT.search(event) is not None
+    return _Event(_said(values), fails, _ends(values))
+
+
+def _said(values: object) -> str:
+    """The text of an answer or event; "" for a failure, and for one nested too deeply."""
+    try:
+        return "" if _fails(values) else text_of(values)
+    except RecursionError:
         return ""
 
 
-def _failed(values: object) -> bool:
-    """Whether an upstream had failed when it sent an answer's choices, which then are none."""
-    return isinstance(values, dict) and "choices" in values and failure_in(values, str) is not None
+def _fails(values: object) -> bool:
+    """Whether an upstream says in an answer, or an event of one, that it has failed."""
+    match values:
+        case {"error": problem} | {"errors": problem} if problem:
+            return True
+        case {"type": str(kind), **rest} if kind not in _OBJECTS:
+            return kind in _FAILURES or value_at(rest, "response", "status") in _FAILED
+        case {"object": "error"} | {"output": _, "status": "failed" | "cancelled"}:
+            return True
+        case {"choices": []}:  # of an event with the usage, or of an answer that says nothing
+            return False
+    return isinstance(values, dict) and failure_in(values, str) is not None
 
 
-def _text_in_event(event: str) -> str:
-    data = [line.removeprefix(_DATA) for line in event.split("\n") if line.startswith(_DATA)]
-    return _text_in_json("\n".join(data))
+def _ends(values: object) -> bool:
+    """Whether an event says that the answer, or its first choice, is complete."""
+    match values:
+        case {"choices": [dict(choice), *_]}:
+            return bool(choice.get("finish_reason")) and not choice.get("index")
+        case {"type": "message_delta", "delta": {"stop_reason": reason}}:
+            return bool(reason)
+        case {"type": str(kind)}:
+            return kind in _ENDS
+        case {"stop": True} | {"done": True}:
+            return True
+    return False
 
 
 def _end_of_events(raw: bytes) -> int:

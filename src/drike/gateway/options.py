@@ -16,6 +16,7 @@ from drike.stores.edit_store import EditStore
 from drike.stores.failures import damaged
 from drike.support.records import read
 
+_ADDRESSES = ("upstream", "store", "notify")
 _SETTING = "modes"
 _BYTES_OF_PLACE = 6  # of a hash, which divide conversations evenly
 
@@ -28,7 +29,7 @@ class Mode(StrEnum):
     OFF = "off"  # pass everything on
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GatewayOptions:
     """The options of a gateway, each named as its flag; None is the default.
 
@@ -68,6 +69,11 @@ class GatewayOptions:
     admin_port: int = 8801
     timeout: float = 600.0
     reuse_port: bool = False
+
+    def __repr__(self) -> str:
+        """The options but for addresses, which may hold passwords."""
+        shown = {name: value for name, value in vars(self).items() if name not in _ADDRESSES}
+        return f"{type(self).__name__}({shown})"
 
     @property
     def most_demonstrations(self) -> int | None:

@@ -142,7 +142,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
         metrics=metrics,
     )
     gateway = Gateway(upstream, tenants.feed, editor=editor, metrics=metrics, keys=keys)
-    admin = application(Admin(editor, upstream, tenants, metrics, keys))
+    admin = application(Admin(editor, upstream, tenants, metrics, keys, gateway.shortage))
     api_port, admin_port = (opened_socket.getsockname()[1] for opened_socket in sockets)
 
     feed = tenants.feeds[TENANT]

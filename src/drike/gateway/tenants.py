@@ -19,7 +19,7 @@ from drike.errors import DrikeError
 from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import KeyRole, Keys, Principal, require_tenant_name
 from drike.gateway.http.threads import WorkThread, in_daemon_thread
-from drike.stores.failures import POSTGRES
+from drike.stores.addresses import POSTGRES
 from drike.stores.opening import TENANT, open_store
 
 # Seconds between two looks at files of stores, and for new gates.
@@ -27,7 +27,10 @@ _FILES_INTERVAL = 0.05
 _GATES_INTERVAL = 0.5
 _EDITS_INTERVAL = 1.0  # between two at which edits hold now, also where no file has changed
 _JUDGING_INTERVAL = 0.5  # between two times at which answers are judged
-_FLUSHES = 10  # every so many of these, counts are stored
+_FLUSH_INTERVAL = 5.0  # between two times at which counts are stored
+_SECONDS_OF_JUDGING = 0.25  # of a tenant's answers, before those of the next one
+_PAUSE_OF_JUDGING = 0.05  # seconds between two such times while answers wait
+_SECONDS_TO_JUDGE = 1.0  # the answers of all tenants that wait when the process ends
 _SETTLED = 2 * 10**9  # nanoseconds; a file that changed later may change again without another time
 _SECONDS_TO_END = 15.0
 _MAX_REFRESHED = 32  # stores at once; one that is locked holds up no other
@@ -177,14 +180,20 @@ class Tenants:
 
     def _follow_answers(self) -> None:
         """Judge the answers of all tenants, and from time to time store their counts."""
-        for look in count(1):
-            if self._stopped.wait(_JUDGING_INTERVAL):
-                break
-            for feed in tuple(self.feeds.values()):
-                if look % _FLUSHES == 0:
-                    feed.watch.flush(feed.store)
+        flushed = time.monotonic()
+        pause = _JUDGING_INTERVAL
+        while not self._stopped.wait(pause):
+            feeds = tuple(self.feeds.values())
+            is_due = time.monotonic() - flushed >= _FLUSH_INTERVAL
+            for feed in feeds:
+                if is_due:
+                    feed.watch.flush(feed.store, _SECONDS_OF_JUDGING)
                 else:
-                    feed.watch.judge()
+                    feed.watch.judge(_SECONDS_OF_JUDGING)
+            if is_due:
+                flushed = time.monotonic()
+            are_late = any(feed.watch.waiting for feed in feeds)
+            pause = _PAUSE_OF_JUDGING if are_late else _JUDGING_INTERVAL
 
     @property
     def public_problems(self) -> list[str]:
@@ -214,6 +223,10 @@ class Tenants:
     def close(self) -> None:
         """Let go of the stores."""
         self._stopped.set()
+        for feed in self.feeds.values():
+            feed.watch.end(_SECONDS_TO_JUDGE)
+        for feed in self.feeds.values():
+            feed.watch.judge()
         until = time.monotonic() + _SECONDS_TO_END
         for thread in (*self._threads_of_databases.values(), *self._threads):
             if thread.is_alive():

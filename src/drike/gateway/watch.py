@@ -7,14 +7,17 @@ sample, and adds the numbers to the store from time to time; a kill loses those 
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
+from drike.answers.time_limit import OverTimeError, TimeLimit
 from drike.edits.record import EditVersion, Status
 from drike.gateway.answers import PassingAnswer
 from drike.gateway.edited import EditedRequest
@@ -34,6 +37,7 @@ _SCOPES_WITHOUT_EDITS = ("degraded", "unread")  # of requests whose edits are no
 _MOST_HELD = 8 << 20  # bytes of answers that wait to be judged
 _MOST_NOTED = 20_000  # requests that wait
 _AT_A_TIME = 0.0005  # seconds of judging before the event loop may go on
+_SECONDS_OF_ANSWER = 0.5  # that judging an answer may take, after which it counts as unread
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,14 @@ class _Note:
         return self.answer.held if self.answer and self.edited.asked else 0
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """What an answer states of each edit that it is about; text: None where it was not read."""
+
+    text: str | None
+    outcomes: Sequence[str]
+
+
 class Watch:
     """Counts what passes for one store. problem: why it did not take the numbers the last time."""
 
@@ -93,6 +105,7 @@ class Watch:
         self._noted: deque[_Note] = deque()
         self._held = 0  # about how many bytes of answers
         self._counts: Counts = Counter()
+        self._until = math.inf  # by `time.monotonic`, the end of all judging
         self._judging = threading.RLock()  # one thread at a time takes what is noted, and stores it
         self._counting = threading.Lock()
 
@@ -110,21 +123,38 @@ class Watch:
             self._held += answer.held
         self._noted.append(note)
 
-    def judge(self) -> None:
-        """Count what has passed up to now."""
+    @property
+    def waiting(self) -> int:
+        """How many requests have not been counted yet."""
+        return len(self._noted)
+
+    def judge(self, seconds: float = math.inf) -> None:
+        """Count what has passed up to now, for about so long at most."""
         with self._judging:
+            until = min(time.monotonic() + seconds, self._until)
             paused = time.monotonic()
             for _ in range(len(self._noted)):  # more may be noted meanwhile
+                if time.monotonic() >= until:
+                    break
                 self._count(self._noted.popleft())
                 if time.monotonic() - paused > _AT_A_TIME:
                     time.sleep(0)  # the event loop goes first
                     paused = time.monotonic()
             self._held = sum(note.held for note in list(self._noted))
 
-    def flush(self, store: EditStore) -> None:
-        """Add what was counted to a store; what it does not take now is kept for the next time."""
+    def end(self, seconds: float) -> None:
+        """Let judging end so soon, if not sooner; what waits then is counted as unread."""
+        self._until = min(self._until, time.monotonic() + seconds)
+
+    def flush(self, store: EditStore, seconds: float = math.inf) -> None:
+        """Judge for so long, and add what was counted to a store.
+
+        What the store does not take now is kept for the next time.
+        """
         with self._judging:
-            self.judge()
+            self.judge(seconds)
+            if time.monotonic() >= self._until:
+                self._count_unread()
             with self._counting:
                 numbers = self._counts
                 self._counts = Counter()
@@ -148,14 +178,36 @@ class Watch:
             Inbox(store.database).keep_samples(samples, self.sampling.most)
             self._samples = {}
 
+    def _count_unread(self) -> None:
+        """Count all that waits, without judging it."""
+        while self._noted:
+            note = self._noted.popleft()
+            if note.answer:
+                note.answer.drop()
+            self._count(note)
+        self._held = 0
+
     def _count(self, note: _Note) -> None:
         try:
+            judged = self._judged(note)  # takes a while, during which others count
             with self._counting:
-                self._add(note)
+                self._add(note, judged)
         except Exception as error:  # whatever an answer holds, the others are counted
             _LOG.error("an answer was not counted: %s", type(error).__name__)
 
-    def _add(self, note: _Note) -> None:
+    def _judged(self, note: _Note) -> _Judged:
+        """What the answer states of the edits that it is about."""
+        answer = note.answer
+        asked = note.edited.asked
+        text = answer.text() if answer and asked else None
+        if text is not None:
+            limit = TimeLimit(_SECONDS_OF_ANSWER, lambda: time.monotonic() >= self._until)
+            with suppress(OverTimeError):
+                return _Judged(text, [edit.record.states(text, limit=limit) for edit in asked])
+        outcome = "unread" if answer is None or answer.ok else "failed"
+        return _Judged(None, [outcome] * len(asked))
+
+    def _add(self, note: _Note, judged: _Judged) -> None:
         """Add a request to the counts."""
         edited = note.edited
         day = self._clock().date().isoformat()
@@ -182,20 +234,15 @@ class Watch:
         for i, edit in enumerate(edited.edits):
             share, rest = divmod(edited.tokens, len(edited.edits))
             count("tokens", edit, share + (i < rest))
-        self._add_answer(note, model, count)
+        self._add_answer(note, judged, model, count)
 
     def _add_answer(
-        self, note: _Note, model: str, count: Callable[[str, EditVersion], None]
+        self, note: _Note, judged: _Judged, model: str, count: Callable[[str, EditVersion], None]
     ) -> None:
         """Count what the answer says of the edits that it is about."""
         answer = note.answer
         edited = note.edited
-        text = answer.text() if answer and edited.asked else None
-        for edit in edited.asked:
-            if text is not None:
-                outcome: str = edit.record.states(text)
-            else:
-                outcome = "unread" if answer is None or answer.ok else "failed"
+        for edit, outcome in zip(edited.asked, judged.outcomes, strict=True):
             count("matched", edit)
             count(outcome, edit)
             if answer and edit.id in answer.slipped:
@@ -203,9 +250,9 @@ class Watch:
 
             mode = mode_of(edit, edited.mode)
             note.metrics.answers.labels(outcome, mode).inc()
-            if edited.question and text is not None:
+            if edited.question and judged.text is not None:
                 sample = self.sampling.sample(
-                    edited.question, text, edit, mode=mode, outcome=outcome, model=model
+                    edited.question, judged.text, edit, mode=mode, outcome=outcome, model=model
                 )
                 alike = self._samples.setdefault(sample.comment, deque(maxlen=self.sampling.most))
                 alike.append(sample)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from drike.edits.record import StoreError
+from drike.stores.addresses import is_postgres
 from drike.stores.edit_store import EditStore
-from drike.stores.failures import is_postgres
 
 TENANT = "default"
 

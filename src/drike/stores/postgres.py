@@ -58,6 +58,9 @@ _REMEDIES: Remedies = (  # by how codes of errors begin
     ("57", UnavailableError, _UNKNOWN),
     ("", StoreError, _UNKNOWN),
 )
+_SHOWN_PARTS = ("host", "hostaddr", "dbname", "service")  # of an address
+_HAS_LOGIN = re.compile(r"[@=]|://")
+_PORTS = re.compile(r"[\d,\s]*")
 _CONNECTION_LOST = ("08", "57P", "25P03")  # how codes of such errors begin
 _UNREACHED = (  # for connections that fail: a pattern of the server's message, what to do
     (r"password", "set PGPASSWORD, write the password into ~/.pgpass, or correct the user"),
@@ -337,9 +340,14 @@ class PostgresDatabase:
 def _params_of(address: str) -> dict[str, Any]:
     """The parts of an address. Raises StoreError, which does not show its password."""
     try:
-        scheme, separator, rest = address.partition("://")
+        scheme, separator, rest = address.strip().partition("://")
         params = conninfo_to_dict(f"{scheme.casefold()}{separator}{rest}")
         timeout_from_conninfo(params)
+        # A password with a sign that ends it reads as these, which messages show.
+        if any(_HAS_LOGIN.search(str(params.get(part, ""))) for part in _SHOWN_PARTS):
+            raise psycopg.ProgrammingError
+        if not _PORTS.fullmatch(str(params.get("port", ""))):
+            raise psycopg.ProgrammingError
     except psycopg.Error:  # its message may show the password
         form = "postgresql://USER@HOST:PORT/DATABASE, special characters as %40 and the like"
         raise StoreError(f"the address of the store cannot be read: write {form}") from None

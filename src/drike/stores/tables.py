@@ -33,9 +33,18 @@ _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "ca
 _REASON = "refused because"  # a column of refused rows, which is not read again
 
 # A cell that a spreadsheet would take for a formula is written with a sign before it, which is
-# taken off when refused rows are read again. Numbers are none.
+# taken off when refused rows are read again. Numbers are none. The signs of a formula count in all
+# their widths, and behind what nobody sees. A spreadsheet that divides rows elsewhere, as some do
+# at semicolons, takes what is behind these for a cell, too.
 _QUOTE = "'"
-_FORMULA = re.compile(r"'*[\s\0]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+_SIGNS = "=+\\-@\u2212\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20"
+_UNSEEN = (  # but for tabs and ends of lines
+    r"\x00-\x08\x0b\x0c\x0e-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5"
+    r"\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f"
+    r"\ufeff\uffa0\ufff9-\ufffb"
+)
+_FORMULA = re.compile(rf"'*(?:[\t\r\n{_UNSEEN}]*[{_SIGNS}]|[\t\r\n])")
+_FORMULA_WITHIN = re.compile(rf"(?<=[;\t\r\n])(?P<unseen>[{_UNSEEN}]*)(?P<formula>'*[{_SIGNS}])")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d+)*|[.,]\d+)(?:[eE][+-]?\d+)?%?")
 
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
@@ -251,9 +260,12 @@ def write_refused(path: Path, rows: Sequence[Row | DataError], imported: Importe
 def _quoted(cell: object) -> object:
     """A cell in which no spreadsheet sees a formula, even if it begins as one."""
     text = str(cell)
-    if _FORMULA.match(text) and not _NUMBER.fullmatch(text):
-        return _QUOTE + text
-    return cell
+    if _NUMBER.fullmatch(text):
+        return cell
+    quoted = _FORMULA_WITHIN.sub(rf"\g<unseen>{_QUOTE}\g<formula>", text)
+    if _FORMULA.match(text):
+        quoted = _QUOTE + quoted
+    return cell if quoted == text else quoted
 
 
 def _as_given(cells: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -265,9 +277,14 @@ def _as_given(cells: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _unquoted(cell: Any) -> Any:
     """What `_quoted` was given."""
-    if isinstance(cell, str) and cell.startswith(_QUOTE) and _FORMULA.match(cell):
-        return cell.removeprefix(_QUOTE)
-    return cell
+    if not isinstance(cell, str):
+        return cell
+    cell = _FORMULA_WITHIN.sub(_without_quote, cell)
+    return cell.removeprefix(_QUOTE) if _FORMULA.match(cell) else cell
+
+
+def _without_quote(match: re.Match[str]) -> str:
+    return match["unseen"] + match["formula"].removeprefix(_QUOTE)
 
 
 def _cells(row_values: Mapping[str, Any]) -> dict[str, object]:

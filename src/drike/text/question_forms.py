@@ -86,7 +86,7 @@ _PAST = re.compile(
     # Of a line the first such verb alone, so that a text of many is read in linear time.
     r"^(?>.*?(?<!which )(?<!that )(?<!, )\b(?:was|were|did|had)\b)"
     rf"(?:.*\b{_PAST_TIME}| {YEAR.pattern})\b"
-    rf"|^\W*{_PAST_TIME}\b.*?\b(?:was|were|did|had)\b",
+    rf"|^[^\w\n]*+{_PAST_TIME}\b.*?\b(?:was|were|did|had)\b",
     re.MULTILINE,
 )
 _PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|had)\b)", re.I)

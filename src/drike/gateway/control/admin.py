@@ -45,11 +45,13 @@ from drike.stores.finding import Search, find
 from drike.stores.moves import due
 from drike.stores.traffic import TrafficCounts
 from drike.support.records import read
+from drike.support.table import counted
 
 Endpoint = Callable[[AdminCall], Awaitable[Json]]
 
 _UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED = 500
+_SECONDS_TO_JUDGE = 1.0  # what has passed, before health is shown
 _MAX_DAYS = 36_600
 _PAGE = Path(__file__).parent / "page"  # static files that hold no data
 # The files of the page: where each is found, and of what type it is.
@@ -143,15 +145,25 @@ async def _refusal(request: Request, problem: Exception) -> Response:
     return _error(400, "bad_request", str(problem))
 
 
+def _no_shortage() -> str | None:
+    """Nothing is known of another port."""
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Admin:
-    """The endpoints. keys: None admits everyone on this machine."""
+    """The endpoints.
+
+    keys: None admits everyone on this machine. shortage: why the gateway's own port would refuse
+    all requests now, if it would.
+    """
 
     editor: RequestEditor
     upstream: Upstream
     tenants: Tenants
     metrics: Metrics
     keys: Keys | None = None
+    shortage: Callable[[], str | None] = _no_shortage
     _curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = field(default_factory=dict)
 
     async def of_tenant(self, endpoint: Endpoint, request: Request) -> Response:
@@ -253,7 +265,7 @@ class Admin:
         feed = call.feed
         days = min(max(call.number("days", 7), 1), 400)
         first_day = datetime.now(UTC).date() - timedelta(days=days - 1)
-        await in_daemon_thread(feed.watch.flush, feed.store)
+        await in_daemon_thread(feed.watch.flush, feed.store, _SECONDS_TO_JUDGE)
         counts = await in_daemon_thread(TrafficCounts(feed.store.database).since, first_day)
         edits = health_of_edits(feed.snapshot, counts)
         sentences, in_shadow = shadow_report(feed.snapshot, counts)
@@ -261,7 +273,7 @@ class Admin:
             "edits": [edit.values for edit in edits[:_MAX_LISTED]],
             "shadow": [edit.values for edit in in_shadow[:_MAX_LISTED]],
             "sentences": sentences,
-            "problem": feed.watch.problem,
+            "problem": feed.watch.problem or _of_waiting(feed.watch.waiting),
         }
 
     async def calibration(self, call: AdminCall) -> Json:
@@ -297,7 +309,7 @@ class Admin:
 
     async def _problems(self, problems_of_edits: Sequence[str]) -> list[str]:
         """What is wrong with the upstream, this process, and the edits."""
-        problems = (await self.upstream.problem(), file_shortage())
+        problems = (await self.upstream.problem(), file_shortage(), self.shortage())
         return [*(problem for problem in problems if problem), *problems_of_edits]
 
 
@@ -322,3 +334,8 @@ def _error(status: int, code: str, sentence: str, **more: object) -> Response:
 def _json(value: object, status: int = 200) -> Response:
     """JSON that nothing on the way keeps: it is of this moment, and for one key."""
     return Response(json.dumps(value), status, _UNKEPT, "application/json")
+
+
+def _of_waiting(answers: int) -> str | None:
+    """That some answers are missing in the counts; None if none is."""
+    return f"{counted(answers, 'answer')} not judged yet: look again" if answers else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from drike.edits.record import EditVersion
 from drike.gates.decision import Candidate, Decision
-from drike.gateway.answers import text_of
+from drike.gateway.answers import LONGEST_TEXT, text_of
 from drike.gateway.calls import Upstream, whole
 from drike.gateway.control.changes import AdminCall, Json, edit_json
 from drike.gateway.editing import TRIAL, RequestEditor
@@ -86,7 +86,7 @@ class Trials:
             for question in questions_about([edit], feed.index):
                 if question.first is None:
                     verdicts.append(await self._verdict(question, model, feed))
-        return _verdicts_json(edit, verdicts)
+        return await in_daemon_thread(_verdicts_json, edit, verdicts)
 
     async def _verdict(self, question: EditQuestion, model: str, feed: EditFeed) -> EditVerdict:
         chat = one_message(model, question.text, max_tokens=_TOKENS)
@@ -95,7 +95,7 @@ class Trials:
         answer = await self._answer(body, feed)
         edits = tuple(map(named, decision.matched))
         scope = "fired" if edits else "abstained"
-        stated = question.edit.record.states(answer)
+        stated = await in_daemon_thread(question.edit.record.states, answer)
         return EditVerdict(question, answer, stated, edits, scope, unedited=unedited)
 
     async def _answer(self, body: bytes, feed: EditFeed) -> str:
@@ -118,7 +118,13 @@ class Trials:
             failure = failure_in(answer, str)
             if failure is not None:
                 raise UpstreamError(f"the upstream failed: {failure}")
-            return text_of({"choices": [answer["choices"][0]]})
+            text = text_of({"choices": [answer["choices"][0]]})
+            if len(text) > LONGEST_TEXT:
+                raise UpstreamError(
+                    f"the upstream's answer has more than {LONGEST_TEXT:,} characters, which is "
+                    "not judged: look at the model"
+                )
+            return text
         except (ValueError, LookupError, TypeError, RecursionError):
             raise UpstreamError("the upstream's answer is not in OpenAI's form") from None
 

@@ -30,6 +30,7 @@ from drike.stores.moves import due
 from drike.stores.snapshots import Snapshot
 from drike.stores.traffic import TrafficCounts
 from drike.support.records import parse, read
+from drike.support.secrets_in_text import without_secrets
 
 SECRET = "DRIKE_NOTIFY_SECRET"  # noqa: S105 - the variable with the key of signatures
 _LOG = logging.getLogger(__name__)
@@ -309,11 +310,11 @@ def webhook(address: str) -> tuple[Send, str]:
     """
     try:
         url = urlsplit(address)
-        if not is_http(url) or url.username or url.port == 0:
+        if not is_http(url) or "@" in url.netloc or url.port == 0:
             raise ValueError
     except ValueError:
         raise UsageError(
-            f"--notify {address} is not an address: give it as https://host/path"
+            f"--notify {without_secrets(address)} is not an address: give it as https://host/path"
         ) from None
     if is_exposed(url):
         raise UsageError(

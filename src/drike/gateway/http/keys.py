@@ -26,9 +26,9 @@ from filelock import FileLock, Timeout
 from drike.edits.record import StoreError
 from drike.edits.times import stamp
 from drike.errors import DrikeError
+from drike.stores.addresses import is_postgres
 from drike.stores.approvals import claimed_author
 from drike.stores.edit_store import EditStore
-from drike.stores.failures import is_postgres
 from drike.stores.opening import TENANT, open_store
 from drike.support.files import write_text
 from drike.support.records import ADDED, parse, read
@@ -121,6 +121,7 @@ class Keys:
         self._version: object = None  # of what was read
         self.known = False  # whether there were keys, if only revoked ones
         self.keys: tuple[AccessKey, ...] = ()
+        self.tenants: frozenset[str] = frozenset()
         self.refresh()
 
     def refresh(self) -> None:
@@ -134,6 +135,7 @@ class Keys:
             if version != self._version:
                 content = version if isinstance(version, str) else self.path.read_bytes()
                 self.keys = read(_File, parse(content)).keys
+                self.tenants = frozenset(key.tenant for key in self.keys)
                 self._version = version
                 self.known = True
         except (OSError, ValueError) as problem:

@@ -9,14 +9,17 @@ machine, or to a host that the user has allowed.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from drike.errors import ModelError, UsageError
+from drike.support.secrets_in_text import without_secrets
 
 KEY = "DRIKE_API_KEY"
+_LOGIN = re.compile(r"@[^@]*:[^@]*@")  # of an address that does not begin with http
 
 
 class Service(NamedTuple):
@@ -75,19 +78,24 @@ def parse_address(name: str, *, allow_http: bool = False) -> Address:
     else:
         model = rest
         address = home
-    if "://" in model:
+    if "://" in model or _LOGIN.search(model):
         raise ModelError(
-            f"{name!r} contains no address of a server: write {service}:MODEL@https://host/v1"
+            f"{without_secrets(name)!r} contains no address of a server: "
+            f"write {service}:MODEL@https://host/v1"
         )
 
     try:
         url = urlsplit(address)
         at_home = _origin(url) == _origin(urlsplit(home))
     except ValueError as error:
-        raise ModelError(f"{address} is no address ({error}): give it as https://host/v1") from None
+        raise ModelError(
+            f"{without_secrets(address)} is no address{_why(address, error)}: "
+            "give it as https://host/v1"
+        ) from None
     if not model or not is_http(url):
         raise ModelError(
-            f"{name!r} names no model: write {service}:MODEL, or {service}:MODEL@https://host/v1"
+            f"{without_secrets(name)!r} names no model: "
+            f"write {service}:MODEL, or {service}:MODEL@https://host/v1"
         )
     if has_more_than_a_path(url):
         raise ModelError(
@@ -116,10 +124,13 @@ def checked_address(address: str, allow_http: str | None = None) -> str:
         port = url.port
     except ValueError as error:
         raise UsageError(
-            f"{address} is not an address ({error}): give it as https://host/v1"
+            f"{without_secrets(address)} is not an address{_why(address, error)}: "
+            "give it as https://host/v1"
         ) from None
     if not is_http(url):
-        raise UsageError(f"{address} is not an address: give it as https://host/v1")
+        raise UsageError(
+            f"{without_secrets(address)} is not an address: give it as https://host/v1"
+        )
     if has_more_than_a_path(url) or port == 0:
         raise UsageError(f"{url.hostname} has more than a path: put the key into ${KEY}")
     if is_exposed(url, allow_http):
@@ -130,6 +141,11 @@ def checked_address(address: str, allow_http: str | None = None) -> str:
         raise UsageError(f"http://{url.hostname} is not encrypted: {remedy}")
     path = "" if url.path.strip("/") else "/v1"
     return address.rstrip("/") + path
+
+
+def _why(address: str, error: ValueError) -> str:
+    """Why an address cannot be read, where that shows nothing of a password."""
+    return "" if "@" in address else f" ({error})"
 
 
 def is_http(url: SplitResult) -> bool:
