@@ -143,11 +143,6 @@ class Keys:
                 f"{self.path} is not a file of keys ({problem}): restore it from a copy"
             ) from None
 
-    @property
-    def tenants(self) -> frozenset[str]:
-        """The tenants that have a key."""
-        return frozenset(key.tenant for key in self.keys)
-
     def principal(self, secret: str) -> Principal | None:
         """The holder of a key; None if it is none of these."""
         form = KEY.fullmatch(secret)
