@@ -161,6 +161,8 @@ async def change(call: AdminCall) -> Json:
     call.require(_ROLES[name])
     why = {"author": call.principal.author, "reason": call.field("reason", str)}
     version = call.field("version", int)
+    if name == "approve" and version is None:
+        raise ValueError("version is missing: give the number of the version that you have seen")
     until = call.field("until", str)
     supersede = call.values.get("supersede") is True
     into = call.values.get("into")
