@@ -163,7 +163,7 @@ class Gateway:
         visit.body_is_read = True
         with self._worked_on.taken(principal.tenant):
             call = _call(scope, body, visit.request_id, principal.tenant)
-            feed = await self.feed(principal.tenant)
+            feed = await self._feed_of(principal)
             await route.handler(visit, call, feed, principal)
 
     async def _drain(self, receive: Receive) -> bool:
@@ -184,6 +184,18 @@ class Gateway:
         if not self._worked_on.are_taken:
             return None
         return f"{self.limits.at_once:,} requests are in flight, and others are refused"
+
+    async def _feed_of(self, principal: Principal) -> EditFeed:
+        """The edits that a request sees. Raises RequestError."""
+        try:
+            return await self.feed(principal.tenant)
+        except StoreError as problem:  # which says where the store is: not for clients
+            report(problem)
+            raise RequestError(
+                503,
+                "unavailable",
+                "the edits of this key's tenant cannot be opened: tell the gateway's operator",
+            ) from None
 
     async def _pass_on(
         self, visit: _Visit, call: UpstreamCall, feed: EditFeed, principal: Principal
