@@ -77,7 +77,7 @@ class Trials:
         It may be a draft or a proposal.
         """
         model = call.field("model", str) or "default"
-        versions = await in_daemon_thread(versions_of, call.feed.store, call.id)
+        versions = await call.read(lambda: versions_of(call.feed.store, call.id))
         record = replace(versions[-1].record, only=())  # whatever requests it is for
         edit = replace(versions[-1], record=record)
         feed = await in_daemon_thread(call.feed.trying, [edit])
