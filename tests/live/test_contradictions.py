@@ -96,3 +96,57 @@ def test_the_model_knows_contrary_relations() -> None:
     shop = EditRecord("Ada", "When does Ada open?", "8")
     assert rule.alike(opens, {7: closes, 8: shop}) == [8]
     assert features(opens, [closes], encoder)[0]["opposite"] == 1
+
+
+MANAGER = EditRecord("Halcyon", "The manager of Halcyon is", "Ann Lee")
+
+
+def managed(name: str, query: str = "The manager of {} is") -> EditRecord:
+    return EditRecord(name, query.format(name), "Bo Ray")
+
+
+ONE_SUBJECT = (
+    ("Halcyon Ltd", "Halcyon"), ("Halcyon Ltd.", "Halcyon Limited"), ("Halcyon, Inc.", "Halcyon"),
+    ("Halcyon GmbH", "Halcyon"), ("Halcyon AG", "HALCYON"), ("Halcyon S.A.", "Halcyon SA"),
+    ("Halcyon Co.", "Halcyon Company"), ("Halcyon LLC", "halcyon"), ("Halcyon B.V.", "Halcyon"),
+    ("Halcyon Pty Ltd", "Halcyon"), ("Halcyon S.p.A.", "Halcyon"), ("Halcyon GmbH & Co. KG", "Halcyon"),
+    ("The Halcyon", "Halcyon"), ("Der Halcyon", "Halcyon"), ("La Halcyon", "Halcyon"),
+    ("Hálcyön", "Halcyon"), ("Marks & Spencer plc", "Marks and Spencer"), ("株式会社日立", "日立"),
+    ("ООО Ромашка", "Ромашка"),
+)  # fmt: skip
+TWO_SUBJECTS = (
+    ("Halcyon AG", "Halcyon GmbH"), ("Halcyon Inc", "Halcyon Ltd"), ("Halcyon Group", "Halcyon"),
+    ("Halcyon North", "Halcyon South"), ("Halcyons", "Halcyon"), ("I, Robot", "Robot"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("has_encoder", [True, False])
+@pytest.mark.parametrize(("first", "second"), ONE_SUBJECT)
+def test_one_subject_under_two_names_has_one_manager(
+    store: EditStore, first: str, second: str, *, has_encoder: bool
+) -> None:
+    if not has_encoder:
+        store.alike = AlikeEdits(lambda: None)
+    for stored, new in ((first, second), (second, first)):
+        [kept] = store.put(replace(managed(stored), target_new="Ann Lee"))
+        with pytest.raises(ConflictError, match=f"contradicts edit {kept.id} "):
+            store.put(managed(new))
+        with pytest.raises(ConflictError, match=f"edit {kept.id} ") as refused:
+            store.put(replace(managed(new), target_new="Ann Lee"))
+        assert refused.value.repeated
+        moves.retire(store, kept.id)
+
+
+@pytest.mark.parametrize(("first", "second"), TWO_SUBJECTS)
+def test_two_subjects_have_a_manager_each(store: EditStore, first: str, second: str) -> None:
+    store.put(managed(first))
+    store.put(replace(managed(second), target_new="Ann Lee"))
+
+
+def test_other_words_under_another_name_contradict_too(store: EditStore) -> None:
+    store.put(MANAGER)
+    with pytest.raises(ConflictError, match="in other words"):
+        store.put(managed("Halcyon Ltd", "Who manages {}?"))
+    with pytest.raises(ConflictError, match='change 1 --alias "Halcyon Ltd"'):
+        store.put(replace(managed("Halcyon Ltd"), target_new=MANAGER.target_new))
+    store.put(managed("Halcyon Ltd", "The founder of {} is"))

@@ -216,3 +216,41 @@ def test_no_sequence_of_ten_thousand_puts_an_unapproved_version_in_force(tmp_pat
         check_sequence(store, seed)
         store.close()
         path.unlink()
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        PERU,
+        replace(PERU, author=BOB, reason="again", owner="Bob"),
+        replace(PERU, target_new=f" {PERU.target_new.upper()} "),
+        replace(PERU, paraphrases=("Peru is ruled from",)),
+    ],
+)
+def test_the_same_edit_is_not_proposed_twice(store: EditStore, again: EditRecord) -> None:
+    as_proposal = {"status": Status.PROPOSED, "move": Move.PROPOSE}
+    [first] = store.put(replace(PERU, **as_proposal))
+    with pytest.raises(ConflictError, match=r"repeats edit 1 .*proposed already: approve that"):
+        store.put(replace(again, **as_proposal))
+    [draft] = store.put(replace(again, status=Status.DRAFT))
+    with pytest.raises(ConflictError, match="repeats edit 1 "):
+        propose(store, draft.id)
+
+    store.put(replace(PERU, target_new="Bern", **as_proposal))  # another answer is another edit
+    change(store, first.id, {"paraphrases": ("Peru has its seat in",)})
+    approve(store, first.id, author=CID)
+    with pytest.raises(ConflictError, match=r"repeats edit 1 .*in force: change that"):
+        store.put(replace(again, **as_proposal))
+    change(store, first.id, ROME, propose=True)
+    retire(store, first.id)
+    store.put(replace(again, **as_proposal))
+
+
+def test_proposals_of_a_transaction_that_failed_are_forgotten(store: EditStore) -> None:
+    proposal = replace(PERU, status=Status.PROPOSED, move=Move.PROPOSE)
+    with pytest.raises(RuntimeError), store.transaction():
+        store.put(proposal)
+        with pytest.raises(ConflictError):
+            store.put(proposal)
+        raise RuntimeError
+    store.put(proposal)

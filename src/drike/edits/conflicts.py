@@ -1,14 +1,16 @@
 """Records that answer the same question: how they are found, and how a store refuses them."""
 
+import json
 from collections.abc import Sequence
 from functools import lru_cache
 
 from drike.answers.matching import normalise
 from drike.edits.conditions import apart
-from drike.edits.record import EditRecord, EditVersion, RecordError
+from drike.edits.record import EditRecord, EditVersion, RecordError, Status
 from drike.edits.times import hold_together
+from drike.text.bare_names import bare_name
 from drike.text.templates import query_template
-from drike.text.words import words
+from drike.text.words import masked, words
 
 
 class ConflictError(RecordError):
@@ -27,6 +29,17 @@ class ConflictError(RecordError):
     def _explanation(self, record: EditRecord) -> str:
         """What a conflict is, and the remedy."""
         known = " and ".join(f"edit {rival.id} ({rival.record.fact})" for rival in self.rivals)
+        if self.rivals[0].record.status is Status.PROPOSED:
+            rival_id = self.rivals[0].id
+            return (
+                f"repeats {known}, which is proposed already: approve that (drike edits approve "
+                f"{rival_id}), or change it (drike edits change {rival_id})"
+            )
+        if self.repeated and record.status is Status.PROPOSED:
+            return (
+                f"repeats {known}, which is in force: change that "
+                f"(drike edits change {self.rivals[0].id})"
+            )
         keys = conflict_keys(record)
         has_same_key = any(keys & conflict_keys(rival.record) for rival in self.rivals)
         if self.repeated and has_same_key:
@@ -35,7 +48,11 @@ class ConflictError(RecordError):
                 "unless the new one shall supersede it (--supersede)"
             )
         if self.repeated:
-            command = f"drike edits change {self.rivals[0].id} --paraphrase QUERY"
+            rival = self.rivals[0]
+            missing = "--paraphrase QUERY"
+            if share_wording(record, rival.record):
+                missing = f"--alias {json.dumps(record.subject, ensure_ascii=False)}"
+            command = f"drike edits change {rival.id} {missing}"
             return f"says in other words what {known} says: add it there ({command})"
         if has_same_key:
             return (
@@ -56,6 +73,24 @@ def conflict_keys(record: EditRecord) -> frozenset[str]:
     relation = _comparable(_relation_of(record).replace("{}", " it "))
     relation_keys = [f"relation\n{relation}\n{_comparable(name)}" for name in record.names]
     return frozenset(query_keys + relation_keys)
+
+
+def share_name(first: EditRecord, second: EditRecord) -> bool:
+    """Whether names of two records may name one subject, as "Halcyon Ltd" and "Halcyon" do."""
+    names = [bare_name(name) for name in second.names]
+    return any(bare_name(name).may_be(other) for name in first.names for other in names)
+
+
+def share_wording(first: EditRecord, second: EditRecord) -> bool:
+    """Whether two records ask the same in the same words, whatever they call their subjects."""
+    return not _wordings(first).isdisjoint(_wordings(second))
+
+
+def _wordings(record: EditRecord) -> set[str]:
+    """The record's relation and wordings, with "it" for the subject."""
+    texts = [masked(text, record.names) for text in (record.query, *record.paraphrases)]
+    texts.append(_relation_of(record).replace("{}", " it "))
+    return {_comparable(text) for text in texts}
 
 
 def overlap(first: EditRecord, second: EditRecord) -> bool:

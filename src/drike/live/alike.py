@@ -12,11 +12,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from drike.answers.matching import normalise
-from drike.edits.conflicts import conflict_keys, overlap
+from drike.edits.conflicts import conflict_keys, overlap, share_name, share_wording
 from drike.edits.record import EditRecord, Status, StoreError
 from drike.errors import EncoderError
 from drike.stores.edit_store import EditStore
-from drike.text.words import words
+from drike.text.bare_names import bare_name
 
 if TYPE_CHECKING:
     from drike.encoders.base import TextEncoder
@@ -43,7 +43,7 @@ class AlikeEdits:
         self._read_changes(store)
         sharing_a_name: set[int] = set()
         for name in record.names:
-            sharing_a_name |= self._ids_by_name.get(_key(name), set())
+            sharing_a_name |= self._ids_by_name.get(bare_name(name).key, set())
         others = {
             edit_id: self._records[edit_id]
             for edit_id in sorted(sharing_a_name)
@@ -51,13 +51,15 @@ class AlikeEdits:
         }
         if not others:
             return ()
+        # The same words under two names of the subject need no encoder.
+        alike = [id for id, other in others.items() if share_wording(record, other)]
         encoder = self._encoder()
         if encoder is None:
-            return ()
+            return alike
         from drike.live.contradictions import same_relation
 
         rule = same_relation(encoder)
-        return () if rule is None else rule.alike(record, others)
+        return alike if rule is None else {*alike, *rule.alike(record, others)}
 
     def _read_changes(self, store: EditStore) -> None:
         """Take in what the log has had since it was last read."""
@@ -77,10 +79,10 @@ class AlikeEdits:
                 continue
             if before is not None:
                 for name in before.names:
-                    self._ids_by_name[_key(name)].discard(change.id)
+                    self._ids_by_name[bare_name(name).key].discard(change.id)
             self._records[change.id] = change.record
             for name in change.record.names:
-                self._ids_by_name[_key(name)].add(change.id)
+                self._ids_by_name[bare_name(name).key].add(change.id)
         if changes:
             self._last_number = changes[-1].number
             self._last_checksum = changes[-1].checksum
@@ -109,7 +111,7 @@ def _comparable(record: EditRecord, other: EditRecord) -> bool:
     """Whether another edit may say the same as a record in words that the store does not know."""
     if other.status is not Status.ACTIVE or not overlap(record, other):
         return False
-    if conflict_keys(record) & conflict_keys(other):
+    if conflict_keys(record) & conflict_keys(other) or not share_name(record, other):
         return False
     return not _excludes(record, other) and not _excludes(other, record)
 
@@ -118,7 +120,3 @@ def _excludes(record: EditRecord, other: EditRecord) -> bool:
     """Whether a record has a wording of another one as a negative exemplar."""
     negatives = {normalise(text) for text in record.negatives}
     return not negatives.isdisjoint(map(normalise, (other.query, *other.paraphrases)))
-
-
-def _key(name: str) -> str:
-    return " ".join(words(name)) or name

@@ -18,6 +18,7 @@ from drike.encoders.base import FloatArray, TextEncoder, salient, unit
 from drike.gates.calibrated import LogisticHead
 from drike.gates.inventory import inventory, probabilities
 from drike.gates.relations import asks_relation, relation_features, share_said
+from drike.text.qualifiers import asks_for_other
 from drike.text.question_forms import trimmed
 from drike.text.relation_words import OPPOSITES, contrary
 from drike.text.words import masked
@@ -59,12 +60,17 @@ class SameRelation:
     def alike(self, record: EditRecord, others: Mapping[int, EditRecord]) -> list[int]:
         """The ids of those edits of the record's subject that state the same relation."""
         edit_ids = list(others)
-        features_by_place = features(record, list(others.values()), self.encoder, self.space)
+        compared = _compared(record, list(others.values()), self.encoder, self.space)
         return [
             edit_ids[place]
-            for place, row in features_by_place.items()
-            if self.head.logit(row) >= self.threshold
+            for place, pair in compared.items()
+            if self.head.logit(pair.features) >= self.threshold
+            and not asks_for_other(pair.own, pair.theirs, self._nearness)
         ]
+
+    def _nearness(self, first: str, second: str) -> float:
+        one, other = unit(salient(self.encoder).encode([first, second]))
+        return float(one @ other)
 
 
 @cache
@@ -103,6 +109,26 @@ def features(
 
     space: [d, k], if any.
     """
+    compared = _compared(record, others, encoder, space)
+    return {place: pair.features for place, pair in compared.items()}
+
+
+@dataclass(frozen=True)
+class _ComparedWordings:
+    """The nearest wordings of a record and another one, and what they have in common."""
+
+    own: str
+    theirs: str
+    features: dict[str, float]
+
+
+def _compared(
+    record: EditRecord,
+    others: Sequence[EditRecord],
+    encoder: TextEncoder,
+    space: FloatArray | None,
+) -> dict[int, _ComparedWordings]:
+    """The nearest wordings of those others that are near to a record, by their places."""
     texts_by_record = [wordings(each) for each in (record, *others)]
     texts = list(dict.fromkeys(text for texts in texts_by_record for text in texts))
     vectors = unit(salient(encoder).encode(texts))
@@ -111,7 +137,7 @@ def features(
 
     points = vectors if space is None else vectors @ space
     nearest = _nearest_wordings(texts_by_record, texts, points)
-    features_by_place: dict[int, dict[str, float]] = {}
+    compared: dict[int, _ComparedWordings] = {}
     for pair in sorted(nearest)[:_MOST]:
         own = pair.own_text
         theirs = pair.other_text
@@ -119,7 +145,7 @@ def features(
         claims = np.exp((nearness[[own, theirs]] - 1) / _NEAR) * (1 - relations[[theirs, own]])
         same = float(relations[own] @ relations[theirs])
         overlap = np.sqrt(relations[own]) @ np.sqrt(relations[theirs])
-        features_by_place[pair.place] = {
+        shared = {
             "distance": pair.distance,
             "cosine": float(vectors[own] @ vectors[theirs]),
             "same": log(_LEAST_PROBABILITY + same),
@@ -127,7 +153,8 @@ def features(
             "other": float(claims.max(initial=0.0)),
             **_features_of_words(texts[own], texts[theirs], record, others[pair.place]),
         }
-    return features_by_place
+        compared[pair.place] = _ComparedWordings(texts[own], texts[theirs], shared)
+    return compared
 
 
 def _nearest_wordings(

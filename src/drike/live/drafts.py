@@ -15,6 +15,7 @@ from drike.gates.index import EditIndex
 from drike.live.report_texts import EDGES, objects_of, statement_of, subject_of
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE
+from drike.stores.approvals import drafted_author
 from drike.stores.edit_store import EditStore
 from drike.stores.inbox import Inbox, Report, ReportState
 from drike.text.words import mentions, words
@@ -122,8 +123,9 @@ def draft(
         ]
         wordings = dict.fromkeys((*record.paraphrases, *questions))
         wordings.pop(record.query, None)
+        written_by = drafted_author((report.author for report in reports), author)
         changes = store.put(
-            replace(record, paraphrases=tuple(wordings), author=author, reason=main.comment)
+            replace(record, paraphrases=tuple(wordings), author=written_by, reason=main.comment)
         )
         for report in reports:
             inbox.close(report.number, author=author, edit=changes[-1].id)

@@ -18,13 +18,14 @@ _STEM = 5  # letters by which forms of a word are told from other words
 _LISTS = data_sections("text/relation_words.txt")
 
 
-def _words_of_list(name: str) -> frozenset[str]:
+def word_set(name: str) -> frozenset[str]:
+    """The words of a list of `relation_words.txt`."""
     return frozenset(words(" ".join(_LISTS[name])))
 
 
-FAMILY = _words_of_list("family")
-_EMPTY = _words_of_list("empty")  # they say nothing about what is asked
-_ANY_MEASURE = _words_of_list("any measure")
+FAMILY = word_set("family")
+_EMPTY = word_set("empty")  # they say nothing about what is asked
+_ANY_MEASURE = word_set("any measure")
 # The words that say how much of something which has such a measure.
 MEASURES = [_ANY_MEASURE.union(line.split()) for line in _LISTS["measures"]]
 
@@ -87,6 +88,11 @@ def telling_words(text: str) -> list[str]:
 def stems(said_words: Iterable[str]) -> frozenset[str]:
     """The stems of the words that say something about what is asked."""
     return frozenset(word[:_STEM] for word in said_words if word not in _EMPTY)
+
+
+def is_empty(word: str) -> bool:
+    """Whether a word says nothing about what is asked."""
+    return word in _EMPTY
 
 
 def stem(word: str) -> str:

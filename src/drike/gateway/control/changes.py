@@ -20,7 +20,8 @@ from drike.gateway.http.relay import while_connected
 from drike.gateway.http.threads import in_daemon_thread
 from drike.live import drafts
 from drike.stores import moves
-from drike.stores.approvals import claimed_author
+from drike.stores.approvals import carried_author, claimed_author
+from drike.stores.authorship import changeable
 from drike.stores.edit_store import (
     APPROVALS_SET,
     EditStore,
@@ -139,8 +140,11 @@ async def add(call: AdminCall) -> Json:
     fields = dict(call.values)
     supersede = fields.pop("supersede", False) is True
     record = record_of(fields)
-    author = principal.author
-    if record.author is not None and not principal.name:
+    if principal.name:
+        author = carried_author(record.author, principal.author)
+    elif record.author is None:
+        author = principal.author
+    else:
         author = claimed_author(record.author, principal.author)
     record = replace(record, author=author, move=None)
     if not (record.status.in_use or record.status in (Status.DRAFT, Status.PROPOSED)):
@@ -166,6 +170,8 @@ async def change(call: AdminCall) -> Json:
     call.require(_ROLES[name])
     why = {"author": call.principal.author, "reason": call.field("reason", str)}
     version = call.field("version", int)
+    if name == "approve" and version is None:
+        raise ValueError("version is missing: give the number of the version that you have seen")
     until = call.field("until", str)
     supersede = call.values.get("supersede") is True
     into = call.values.get("into")
@@ -188,7 +194,7 @@ async def change(call: AdminCall) -> Json:
     is_proposal = call.values.get("propose") is True or not may_decide
 
     def make(store: EditStore) -> Sequence[EditVersion]:
-        record = moves.changeable(versions_of(store, edit_id)) if name in _TEXTS else None
+        record = changeable(versions_of(store, edit_id)) if name in _TEXTS else None
         return moves.change(
             store,
             edit_id,
