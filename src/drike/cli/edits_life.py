@@ -5,7 +5,14 @@ from typing import Annotated, Literal, get_args
 from drike.cli.commands import DATA, METHOD, OUTPUT, argument, command, flag, option
 from drike.cli.console import say, say_lines
 from drike.cli.options import FILE, EditId, EditIds, IfVersion, Reason, Store, Supersede
-from drike.cli.stored_edits import EditFields, author, parse_fact, print_changes, store_at
+from drike.cli.stored_edits import (
+    EditFields,
+    author,
+    note_what_never_covers,
+    parse_fact,
+    print_changes,
+    store_at,
+)
 from drike.edits.record import LISTS, EditRecord, EditVersion, Status, StoreError
 from drike.errors import UsageError
 from drike.stores import moves
@@ -132,6 +139,8 @@ def change(
             supersede=supersede,
         )
         print_changes(made)
+    if "negatives" in changes:
+        note_what_never_covers(made[-1].record)
 
 
 def _changed_lists(
