@@ -153,9 +153,8 @@ def running(
     )
     sockets = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     ports = [listening.getsockname()[1] for listening in sockets]
-    serving = server(
-        gateway, application(Admin(editor, connected, tenants, metrics, keys)), ports[1]
-    )
+    admin = Admin(editor, connected, tenants, metrics, keys, gateway.shortage)
+    serving = server(gateway, application(admin), ports[1])
     thread = threading.Thread(target=lambda: serving.run(sockets=list(sockets)), daemon=True)
     thread.start()
     wait_until(lambda: serving.started)

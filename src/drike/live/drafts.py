@@ -17,11 +17,12 @@ from drike.live.report_texts import EDGES, objects_of, statement_of, subject_of
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE
 from drike.stores import moves
+from drike.stores.approvals import drafted_author
+from drike.stores.authorship import changeable
 from drike.stores.edit_store import EditStore, versions_of
 from drike.stores.inbox import Inbox, Report, ReportState
 from drike.text.words import mentions, words
 
-MOST_SHOWN = 500  # reports that are grouped at once
 _SAME_WORDS = 0.5  # share of the words of two questions from which on they ask for the same
 _SAME_EDIT = 0.6  # cosine from which on a question that names no subject is about the nearest edit
 _TOKENS = 1_000  # of what a model writes, with its thoughts
@@ -119,7 +120,8 @@ def draft(
     edit = nearest([main.question], index)[0]
     if edit is not None and _is_said_by(edit.record, main):
         return _with_wordings(store, edit, reports, author)
-    with store.transaction():
+    # The edit is kept first: a kill in between leaves a report open, and never closed for nothing.
+    with inbox.transaction(), store.transaction():
         record = drafted(main, edit, fields)
         questions = [
             report.question
@@ -128,8 +130,9 @@ def draft(
         ]
         wordings = dict.fromkeys((*record.paraphrases, *questions))
         wordings.pop(record.query, None)
+        written_by = drafted_author((report.author for report in reports), author)
         changes = store.put(
-            replace(record, paraphrases=tuple(wordings), author=author, reason=main.comment)
+            replace(record, paraphrases=tuple(wordings), author=written_by, reason=main.comment)
         )
         for report in reports:
             inbox.close(report.number, author=author, edit=changes[-1].id)
@@ -158,8 +161,8 @@ def _with_wordings(
     inbox = Inbox(store.database)
     for report in reports:
         _require_open(report)
-    with store.transaction():
-        record = moves.changeable(versions_of(store, edit.id))
+    with inbox.transaction(), store.transaction():
+        record = changeable(versions_of(store, edit.id))
         known = {normalise(text) for text in (record.query, *record.paraphrases)}
         new = {
             normalise(report.question): report.question
@@ -176,7 +179,7 @@ def _with_wordings(
             store,
             edit.id,
             {"paraphrases": (*record.paraphrases, *new.values())},
-            author=author,
+            author=drafted_author((report.author for report in reports), author),
             reason=f"missed the question of report {numbers}",
             propose=True,
         )

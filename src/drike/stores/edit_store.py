@@ -12,11 +12,19 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from drike.edits.conflicts import ConflictError, overlap
-from drike.edits.record import ApprovalError, EditRecord, EditVersion, Status, StoreError, effect
+from drike.edits.record import (
+    ApprovalError,
+    EditRecord,
+    EditVersion,
+    Move,
+    Status,
+    StoreError,
+    effect,
+)
 from drike.edits.record_checks import checked
 from drike.edits.times import stamp
-from drike.stores import clock
-from drike.stores.approvals import is_approved
+from drike.stores import authorship, clock
+from drike.stores.approvals import approvers, person, proposes
 from drike.stores.database import Database
 from drike.stores.log import EditLog
 from drike.stores.pending import PendingProposals, says_the_same
@@ -147,11 +155,8 @@ class EditStore:
 
     def _require_approved(self, record: EditRecord, earlier: Sequence[EditVersion]) -> None:
         """Raise ApprovalError if a record would be in use without the required approvals."""
-        if not record.status.in_use:
-            return
-        needed = required_approvals(self)
-        if not is_approved(record, earlier, needed):
-            raise ApprovalError(needed)
+        if record.status.in_use and not is_approved(self, record, earlier):
+            raise ApprovalError(required_approvals(self))
 
     def _repeated(
         self, record: EditRecord, edit_id: int, earlier: Sequence[EditVersion]
@@ -214,6 +219,37 @@ def _contradicts_all(record: EditRecord, rivals: Sequence[EditVersion]) -> bool:
 def required_approvals(store: EditStore) -> int:
     """How many people must approve what an edit says before it is in use. Raises StoreError."""
     return int(store.settings.get(APPROVALS) or 0)
+
+
+def is_approved(store: EditStore, record: EditRecord, earlier: Sequence[EditVersion]) -> bool:
+    """Whether a record may be in use after earlier versions of its edit.
+
+    It may if one that says the same was in use, or if enough people agree who are not its authors.
+    Raises StoreError.
+    """
+    needed = required_approvals(store)
+    if not needed or authorship.was_in_use(record, earlier):
+        return True
+    people = approvers(earlier, record)
+    if record.move is Move.APPROVE and earlier and proposes(earlier[-1].record, record):
+        people.add(person(record.author))
+    if len(people) < needed:
+        return False
+    return len(people - authors_of(store, earlier, record) - {""}) >= needed
+
+
+def authors_of(store: EditStore, versions: Sequence[EditVersion], record: EditRecord) -> set[str]:
+    """Who wrote what a record in use says, after these versions of its edit, and in other edits.
+
+    Raises StoreError.
+    """
+    people = authorship.authors(versions, record)
+    facts = authorship.new_facts(record, versions)
+    own_id = versions[-1].id
+    for edit_id in store.log.edits_with(facts):
+        if edit_id != own_id:
+            people |= authorship.authors_of_facts(store.changes(edit=edit_id), facts)
+    return people
 
 
 def require_approvals(store: EditStore, count: int, author: str | None = None) -> None:

@@ -24,6 +24,7 @@ from drike.edits.record_checks import checked
 from drike.edits.record_json import record_of, to_json
 from drike.errors import DataError
 from drike.stores import moves
+from drike.stores.approvals import carried_author
 from drike.stores.edit_store import EditStore, versions_of
 from drike.stores.imports import edit_ids_by_identity, identity_of
 from drike.stores.snapshots import Snapshot, decided_version, snapshot
@@ -236,7 +237,8 @@ def _merge(store: EditStore, file: _EditFile, author: str | None) -> Sequence[Ed
     """The changes that a file makes, of its edit the last. Raises StoreError."""
     reason = f"from {file.path.name}"
     if file.edit_id is None:
-        record = replace(file.record, author=author, reason=reason)
+        written_by = carried_author(file.record.author, author)
+        record = replace(file.record, author=written_by, reason=reason)
         return store.put(moves.entering(store, record, decides=True))
 
     versions = versions_of(store, file.edit_id)
@@ -255,7 +257,8 @@ def _merge(store: EditStore, file: _EditFile, author: str | None) -> Sequence[Ed
             f"put the file right, with the latest version (drike edits show {file.edit_id})"
         )
     fields = {name: value for name, value in vars(in_file).items() if name not in MADE}
-    return moves.change(store, file.edit_id, fields, author=author, reason=reason)
+    written_by = carried_author(file.record.author, author)
+    return moves.change(store, file.edit_id, fields, author=written_by, reason=reason)
 
 
 def _base_of(file: _EditFile, versions: Sequence[EditVersion]) -> EditRecord:

@@ -10,7 +10,7 @@ from drike.edits.conflicts import ConflictError
 from drike.edits.record import EditRecord, EditVersion, Status, effect
 from drike.edits.record_json import to_json
 from drike.stores import moves
-from drike.stores.approvals import imported_author
+from drike.stores.approvals import carried_author, imported_author
 from drike.stores.edit_store import EditStore, required_approvals
 from drike.stores.snapshots import Snapshot, snapshot
 
@@ -61,9 +61,7 @@ def import_edits(
                 refused[number] = row
                 continue
 
-            # Where approvals are required, others than who imports an edit must give them.
-            written_by = author if needs_approval else imported_author(row.record.author, author)
-            record = replace(row.record, author=written_by)
+            record = replace(row.record, author=_author_of(row.record, author, needs_approval))
             if identity_of(record) in identities:
                 repeated += 1
                 continue
@@ -80,6 +78,17 @@ def import_edits(
             else:
                 identities.add(identity_of(record))
     return Imported(tuple(added), repeated, tuple(refused.values()), tuple(refused))
+
+
+def _author_of(record: EditRecord, importer: str | None, needs_approval: bool) -> str | None:
+    """The author of an imported record.
+
+    Where others must approve it before it is in use, now or later, neither the one whom the file
+    names nor the one who imports it may.
+    """
+    is_in_use = record.status.in_use and not needs_approval
+    author = imported_author if is_in_use else carried_author
+    return author(record.author, importer)
 
 
 Identity = tuple[Status, EditRecord]

@@ -6,12 +6,14 @@ that a log that was cut, rewritten or added to by another program is noticed.
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from drike.edits.record import EditRecord, EditVersion
 from drike.edits.record_json import from_json, to_json
+from drike.stores.authorship import StatedFact
 from drike.stores.claims import Claims
 from drike.stores.database import Database, insert
 from drike.stores.failures import damaged
@@ -31,6 +33,7 @@ _END = """SELECT (SELECT value FROM drike_settings WHERE name = 'head'),
     (SELECT max(edit) FROM drike_changes)"""
 _CHANGES = """SELECT c.number, c.edit, c.version, c.created_at, c.entry, c.checksum, b.checksum
     FROM drike_changes c LEFT JOIN drike_changes b ON b.number = c.number - 1 WHERE c.number > %s"""
+_EDITS_WITH = "SELECT DISTINCT edit FROM drike_changes WHERE lower(entry) LIKE %s"
 _ENCODE = json.JSONEncoder(default=str).encode
 _CHAINED_LENGTH = 32  # characters of a checksum that covers the one before it
 _UNCHAINED_LENGTH = 16  # characters of checksums that earlier versions wrote, which do not
@@ -139,6 +142,22 @@ class EditLog:
             raise damaged(self._database.name, "changes are missing")
         return read_rows(self._database.name, rows, after, edit_id)
 
+    def edits_with(self, facts: Iterable[StatedFact]) -> list[int]:
+        """The edits of which some version may state one of these facts, and few others."""
+        wordings_by_target = dict[str, list[str]]()
+        for fact in facts:
+            wordings = wordings_by_target.setdefault(_pattern(fact.target), [])
+            wordings.append(_pattern(fact.wording))
+
+        found = set[int]()
+        with self.use():
+            for target, wordings in wordings_by_target.items():
+                any_wording = " OR ".join(["lower(entry) LIKE %s"] * len(wordings))
+                query = f"{_EDITS_WITH} AND ({any_wording})"
+                rows = self._database.execute(query, [target, *wordings])
+                found.update(edit_id for [edit_id] in rows)
+        return sorted(found)
+
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until there are more than `after` changes, for at most `timeout` seconds."""
         query = "SELECT 1 FROM drike_changes WHERE number > %s LIMIT 1"
@@ -211,6 +230,15 @@ def read_rows(
 def _version_of(row: Sequence[Any]) -> EditVersion:
     number, edit_id, version, created_at, entry, checksum, _ = row
     return EditVersion(number, edit_id, version, created_at, from_json(entry), checksum)
+
+
+def _pattern(text: str) -> str:
+    """A pattern of SQL for entries that hold the words of a text, however they are written.
+
+    Letters that databases and Python put into small ones in other ways stand for any.
+    """
+    letters = ("%" if not (c.isascii() and c.isalnum()) else c.lower() for c in text)
+    return re.sub("%+", "%", f"%{''.join(letters)}%")
 
 
 def _checksum(content: Sequence[object], previous: str | None) -> str:

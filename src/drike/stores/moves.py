@@ -19,8 +19,15 @@ from drike.edits.record import (
 )
 from drike.edits.record_checks import checked
 from drike.edits.times import stamp
-from drike.stores.approvals import approvers, authors, is_approved, person
-from drike.stores.edit_store import EditStore, required_approvals, versions_of
+from drike.stores.approvals import approvers, person
+from drike.stores.authorship import changeable
+from drike.stores.edit_store import (
+    EditStore,
+    authors_of,
+    is_approved,
+    required_approvals,
+    versions_of,
+)
 from drike.stores.snapshots import Snapshot, decided_version
 
 MOST_APPROVALS = 9
@@ -34,7 +41,7 @@ def entering(store: EditStore, record: EditRecord, *, decides: bool) -> EditReco
     may_be_used_at_once = decides and required_approvals(store) == 0
     if record.status is Status.PROPOSED or (record.status.in_use and not may_be_used_at_once):
         return proposed(record)
-    return record
+    return replace(record, move=None)
 
 
 def proposed(record: EditRecord) -> EditRecord:
@@ -94,21 +101,35 @@ def approve(
         in_use = replace(approved, status=approved.approved_as)
 
         needed = required_approvals(store)
-        approver = person(author)
-        its_authors = authors(versions, in_use)
-        others = approvers(versions, in_use) - its_authors
-        if needed and (not approver or approver in its_authors):
-            raise ApprovalError(needed, own=bool(approver))
-        if needed and approver in others:
-            missing = needed - len(others)
-            raise StoreError(f"{author} has approved edit {edit} already: it needs {missing} more")
-
-        is_enough = len(others | {approver}) >= needed
+        is_enough = True
+        if needed:
+            others = _others_who_approved(store, versions, in_use, needed)
+            is_enough = len(others) + 1 >= needed
         return store.put(
             in_use if is_enough else approved,
             replaces=versions[-1],
             supersede=supersede and is_enough,
         )
+
+
+def _others_who_approved(
+    store: EditStore, versions: Sequence[EditVersion], record: EditRecord, needed: int
+) -> set[str]:
+    """Who else has approved what the author of a record in use approves now.
+
+    Raises ApprovalError if that author wrote any of it, StoreError if they have approved it before.
+    """
+    approver = person(record.author)
+    its_authors = authors_of(store, versions, record)
+    if not approver or approver in its_authors:
+        raise ApprovalError(needed, own=bool(approver))
+    others = approvers(versions, record) - its_authors
+    if approver in others:
+        missing = needed - len(others)
+        raise StoreError(
+            f"{record.author} has approved edit {versions[-1].id} already: it needs {missing} more"
+        )
+    return others
 
 
 def reject(
@@ -164,19 +185,10 @@ def change(
         has_effect = new.status is not base.status or effect(new) != effect(base)
         waits = propose
         if has_effect and not waits:
-            waits = not is_approved(new, versions, required_approvals(store))
+            waits = not is_approved(store, new, versions)
         if not base.status.decides or (waits and new.status.in_use):
             new = proposed(new)
         return store.put(new, replaces=versions[-1], supersede=supersede)
-
-
-def changeable(versions: Sequence[EditVersion]) -> EditRecord:
-    """What a change of an edit starts from, of all its versions.
-
-    It is what is proposed, else what was decided.
-    """
-    latest = versions[-1].record
-    return latest if latest.status is Status.PROPOSED else decided_version(versions).record
 
 
 def retire(

@@ -145,15 +145,25 @@ async def _refusal(request: Request, problem: Exception) -> Response:
     return _error(400, "bad_request", str(problem))
 
 
+def _no_shortage() -> str | None:
+    """Nothing is known of another port."""
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Admin:
-    """The endpoints. keys: None admits everyone on this machine."""
+    """The endpoints.
+
+    keys: None admits everyone on this machine. shortage: why the gateway's own port would refuse
+    all requests now, if it would.
+    """
 
     editor: RequestEditor
     upstream: Upstream
     tenants: Tenants
     metrics: Metrics
     keys: Keys | None = None
+    shortage: Callable[[], str | None] = _no_shortage
     _curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = field(default_factory=dict)
 
     async def of_tenant(self, endpoint: Endpoint, request: Request) -> Response:
@@ -299,7 +309,7 @@ class Admin:
 
     async def _problems(self, problems_of_edits: Sequence[str]) -> list[str]:
         """What is wrong with the upstream, this process, and the edits."""
-        problems = (await self.upstream.problem(), file_shortage())
+        problems = (await self.upstream.problem(), file_shortage(), self.shortage())
         return [*(problem for problem in problems if problem), *problems_of_edits]
 
 

@@ -15,6 +15,7 @@ from starlette.types import Scope
 from drike.gateway.errors import RequestError
 from drike.gateway.http.keys import KeyRole, Keys, Principal
 from drike.gateway.http.relay import Limits
+from drike.gateway.http.server import tell_known
 from drike.gateway.requests import APIS
 from drike.models.served import is_loopback
 
@@ -60,15 +61,13 @@ _AMBIGUOUS = re.compile(r"[\\;?#%\0-\x1f\x7f]")
 _BYTES_BESIDE_HEADER = 4  # its colon, a space, and the end of its line
 
 
-def admit(scope: Scope, keys: Keys | None, limits: Limits, in_flight: int) -> Principal:
-    """Who sent a request, of a `normal_path`.
-
-    Raises RequestError. in_flight: requests now, with this one.
+def admit(scope: Scope, keys: Keys | None, limits: Limits) -> Principal:
+    """Who sent a request, of a `normal_path`. Raises RequestError.
 
     keys: None admits everyone as the default tenant's administrator, but no web pages of other
     sites.
     """
-    _check_limits(scope, limits, in_flight)
+    _check_headers(scope, limits)
     method: str = scope["method"]
     path = bytes(scope["raw_path"])
     if method not in _METHODS:
@@ -91,11 +90,7 @@ def admit(scope: Scope, keys: Keys | None, limits: Limits, in_flight: int) -> Pr
     return principal
 
 
-def _check_limits(scope: Scope, limits: Limits, in_flight: int) -> None:
-    if in_flight > limits.at_once:
-        raise RequestError(
-            429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second"
-        )
+def _check_headers(scope: Scope, limits: Limits) -> None:
     size = sum(len(name) + len(value) + _BYTES_BESIDE_HEADER for name, value in scope["headers"])
     if size > limits.headers:
         raise RequestError(
@@ -189,12 +184,21 @@ def principal_of(scope: Scope, keys: Keys | None) -> Principal | None:
     Without keys, anyone is the default tenant's administrator.
     """
     if keys is None:
-        return Principal()
+        principal: Principal | None = Principal()
+    else:
+        principal = keys.principal(_key_of(scope))
+    if principal is not None:
+        tell_known(scope)
+    return principal
+
+
+def _key_of(scope: Scope) -> str:
+    """The key that a request has; "" where it has none."""
     headers = dict(Headers(scope=scope).items())  # of a header that comes twice, the last
     kind, _, bearer_key = headers.get("authorization", "").partition(" ")
     if kind.casefold() == "bearer":
-        return keys.principal(bearer_key.strip())
-    return keys.principal(headers.get("x-api-key", ""))  # as webhooks send it
+        return bearer_key.strip()
+    return headers.get("x-api-key", "")  # as webhooks send it
 
 
 def _check_site(scope: Scope) -> None:

@@ -121,6 +121,7 @@ class Keys:
         self._version: object = None  # of what was read
         self.known = False  # whether there were keys, if only revoked ones
         self.keys: tuple[AccessKey, ...] = ()
+        self.tenants: frozenset[str] = frozenset()
         self.refresh()
 
     def refresh(self) -> None:
@@ -134,6 +135,7 @@ class Keys:
             if version != self._version:
                 content = version if isinstance(version, str) else self.path.read_bytes()
                 self.keys = read(_File, parse(content)).keys
+                self.tenants = frozenset(key.tenant for key in self.keys)
                 self._version = version
                 self.known = True
         except (OSError, ValueError) as problem:
@@ -156,10 +158,7 @@ class Keys:
 
         Raises KeysError for an unusable tenant or name.
         """
-        if not _NAME.fullmatch(tenant):
-            raise KeysError(
-                f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63"
-            )
+        require_tenant_name(tenant)
         if name and not _can_name_person(name):
             raise KeysError(
                 f"{name!r} cannot name a person: use letters, digits, spaces, . - _ and @, up to 63"
@@ -233,6 +232,14 @@ class Keys:
             self._store.settings.save(_SETTING, text)
         else:
             write_text(self.path, text, private=True)
+
+
+def require_tenant_name(tenant: str) -> None:
+    """Refuse what cannot name a tenant. Raises KeysError."""
+    if not _NAME.fullmatch(tenant):
+        raise KeysError(
+            f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63"
+        )
 
 
 def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> Keys | None:

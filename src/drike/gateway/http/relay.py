@@ -1,8 +1,8 @@
 """Reads requests of clients within limits, and passes answers on to them as they come."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,8 @@ _END = {"type": "http.response.body", "body": b"", "more_body": False}
 class Limits:
     """What a client may ask for.
 
-    body, headers: bytes. seconds: to send a body. at_once: requests in flight.
+    body, headers: bytes. seconds: to send a body. at_once: requests that are worked on; as many
+    more may be sending their bodies.
     """
 
     body: int = 10 << 20
@@ -35,36 +36,54 @@ class Limits:
 
 
 _OF_ADMIN = Limits(body=1 << 20)
+Place = Callable[[asyncio.Timeout], AbstractContextManager[None]]
 
 
-async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+def _any_place(deadline: asyncio.Timeout) -> AbstractContextManager[None]:
+    """Room for every body."""
+    return nullcontext()
+
+
+async def read_body(
+    scope: Scope, receive: Receive, limits: Limits, place: Place = _any_place
+) -> bytes:
     """The body of a request.
 
-    Raises RequestError for one that is too large or too slow, ClientDisconnect.
+    place: is held while it is sent. Raises RequestError for one that is too large or too slow,
+    ClientDisconnect.
     """
     declared_size = Headers(scope=scope).get("content-length", "")
     if declared_size.isdecimal() and int(declared_size) > limits.body:
         raise _too_large(limits)
 
-    parts = []
-    size = 0
     try:
-        async with asyncio.timeout(limits.seconds):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                part = message.get("body", b"")
-                parts.append(part)
-                size += len(part)
-                if size > limits.body:
-                    raise _too_large(limits)
-                if not message.get("more_body"):
-                    return b"".join(parts)
+        async with asyncio.timeout(limits.seconds) as deadline:
+            with place(deadline):
+                return await _whole_body(receive, limits)
     except TimeoutError:
         raise RequestError(
-            408, "too_slow", f"the body took more than {limits.seconds:g} s: send it again"
+            408,
+            "too_slow",
+            f"the body took too long ({limits.seconds:g} s at most, 1 s while others of the key "
+            "wait): send it again",
         ) from None
+
+
+async def _whole_body(receive: Receive, limits: Limits) -> bytes:
+    """All parts of a body. Raises RequestError for one that is too large, ClientDisconnect."""
+    parts = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        part = message.get("body", b"")
+        parts.append(part)
+        size += len(part)
+        if size > limits.body:
+            raise _too_large(limits)
+        if not message.get("more_body"):
+            return b"".join(parts)
 
 
 def _too_large(limits: Limits) -> RequestError:

@@ -34,12 +34,13 @@ from drike.gateway.http import relay
 from drike.gateway.http.admission import FEEDBACK, PREFIX, WEBHOOKS, admit, normal_path
 from drike.gateway.http.keys import Keys, Principal
 from drike.gateway.http.relay import Limits
+from drike.gateway.http.shares import Bodies, Shares
 from drike.gateway.http.threads import in_daemon_thread
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import Mode
 from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES
 from drike.gateway.slips import checked_reply
-from drike.stores.inbox import FullInboxError, Inbox, report_of
+from drike.stores.inbox import LARGEST, FullInboxError, Inbox, LargeReportError, report_of
 
 # Ends of paths that are probably for text: /engines/MODEL/completions and the like, of older
 # servers and of other APIs; and of batches of requests.
@@ -59,7 +60,8 @@ _ENDS_FOR_TEXT = (
     ":streamGenerateContent",
 )
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
-_LIMITS_OF_REPORTS = Limits(body=64 << 10)
+_LIMITS_OF_REPORTS = Limits(body=LARGEST)
+_MOST_DRAINED = 100
 MOST_REPORTS = 60  # of a key in a minute
 _MINUTE = 60.0  # seconds
 _SECONDS_FOR_STORE = 5.0  # to take a report, while others may hold it
@@ -108,9 +110,13 @@ class Gateway:
     metrics: Metrics
     keys: Keys | None
     limits: Limits = field(default_factory=Limits)
-    _in_flight: int = field(default=0, init=False)
+    _draining: int = field(default=0, init=False)  # refused requests whose bodies still come
 
     def __post_init__(self) -> None:
+        keys = self.keys
+        most = self.limits.at_once
+        self._worked_on = Shares(most, lambda: len(keys.tenants) if keys else 1)
+        self._bodies = Bodies(Shares(most, lambda: len(keys.keys) if keys else 1))
         self._reports = _ReportsOfKeys()
         guardrail = _Route(self._answer_guardrail, self.limits)
         self._usual_route = _Route(self._pass_on, self.limits)
@@ -122,14 +128,13 @@ class Gateway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         visit = _visit(scope, receive, send)
-        self._in_flight += 1
         self.metrics.in_flight.inc()
         try:
             await self._answer(visit)
         except (RequestError, UpstreamError) as error:
             visit.outcome = error.scope or visit.outcome
             # A connection can serve another request only once all of this one's body is read.
-            if error.status == 408 or not (visit.body_is_read or await relay.drain(receive)):
+            if error.status == 408 or not (visit.body_is_read or await self._drain(receive)):
                 visit.headers["connection"] = "close"
             await relay.send_error(visit.send, error, visit.headers)
         except ClientDisconnect:
@@ -144,7 +149,6 @@ class Gateway:
                 failure = RequestError(500, "internal_error", "the gateway failed: try again")
                 await relay.send_error(visit.send, failure, visit.headers)
         finally:
-            self._in_flight -= 1
             self.metrics.in_flight.dec()
             self.metrics.requests.labels(str(visit.status), visit.outcome).inc()
 
@@ -152,13 +156,46 @@ class Gateway:
         """Admit a request, read it, and hand it to the handler of its path."""
         path = normal_path(bytes(visit.scope["raw_path"]))
         scope = {**visit.scope, "raw_path": path}
-        principal = admit(scope, self.keys, self.limits, self._in_flight)
+        principal = admit(scope, self.keys, self.limits)
         route = self._routes.get(path, self._usual_route)
-        body = await relay.read_body(scope, visit.receive, route.limits)
+        place = partial(self._bodies.place, principal.key)
+        body = await relay.read_body(scope, visit.receive, route.limits, place)
         visit.body_is_read = True
-        call = _call(scope, body, visit.request_id, principal.tenant)
-        feed = await self.feed(principal.tenant)
-        await route.handler(visit, call, feed, principal)
+        with self._worked_on.taken(principal.tenant):
+            call = _call(scope, body, visit.request_id, principal.tenant)
+            feed = await self._feed_of(principal)
+            await route.handler(visit, call, feed, principal)
+
+    async def _drain(self, receive: Receive) -> bool:
+        """Read the rest of a refused body; return whether it ended.
+
+        So many refused requests are waited for, and no more.
+        """
+        if self._draining >= _MOST_DRAINED:
+            return False
+        self._draining += 1
+        try:
+            return await relay.drain(receive)
+        finally:
+            self._draining -= 1
+
+    def shortage(self) -> str | None:
+        """Why requests of all tenants would be refused now; None if they would not."""
+        if not self._worked_on.are_taken:
+            return None
+        return f"{self.limits.at_once:,} requests are in flight, and others are refused"
+
+    async def _feed_of(self, principal: Principal) -> EditFeed:
+        """The edits that a request sees. Raises RequestError."""
+        try:
+            return await self.feed(principal.tenant)
+        except StoreError as problem:  # which says where the store is: not for clients
+            report(problem)
+            raise RequestError(
+                503,
+                "unavailable",
+                "the edits of this key's tenant cannot be opened: tell the gateway's operator",
+            ) from None
 
     async def _pass_on(
         self, visit: _Visit, call: UpstreamCall, feed: EditFeed, principal: Principal
@@ -236,6 +273,8 @@ class Gateway:
         self._reports.check(principal)
         try:
             wrong_answer = report_of(parse(call.body))
+        except LargeReportError as problem:
+            raise RequestError(413, "report_too_large", str(problem)) from None
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
         self._reports.count(principal)
@@ -244,7 +283,7 @@ class Gateway:
         inbox = Inbox(feed.store.database)
         try:
             async with asyncio.timeout(_SECONDS_FOR_STORE):
-                [added] = await in_daemon_thread(inbox.add, [wrong_answer], author)
+                added = await in_daemon_thread(inbox.take, wrong_answer, author)
         except FullInboxError as problem:
             raise RequestError(429, "inbox_full", str(problem)) from None
         except (TimeoutError, StoreError):

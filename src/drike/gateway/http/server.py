@@ -12,9 +12,10 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httptools
@@ -33,6 +34,8 @@ except ImportError:  # another system
 _SECONDS_FOR_HEADERS = 10.0
 # The application refuses more than 16 KB in a sentence; here the connection is closed.
 _BYTES_OF_HEADERS = 64 << 10
+# How long, in seconds, a connection may serve requests without a valid key.
+_SECONDS_UNKNOWN = 60.0
 _SECONDS_TO_END = 10
 # Longer than clients keep connections, so that none is closed as its next request arrives.
 _SECONDS_IDLE = 75
@@ -53,8 +56,21 @@ _FULL = (
 )
 
 
+KNOWN = "drike.known"  # an extension of ASGI, with what is to be called once a client is known
+
+
+def tell_known(scope: Scope) -> None:
+    """Tell the connection of a request that its client is known."""
+    tell = scope.get("extensions", {}).get(KNOWN, {}).get("tell")
+    if tell:
+        tell()
+
+
 class _GuardedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol, for clients that are slow, gone or too many.
+
+    unknown: connections on which no valid key has come, those idle longest first. They have half of
+    all places, and are closed sooner than others.
 
     Closed are connections whose request's head is late or endless, and where there are too many,
     those idle longest. A client that only stopped sending gets its answers; one that is gone is
@@ -62,12 +78,15 @@ class _GuardedProtocol(HttpToolsProtocol):
     request's body.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, unknown: dict[Any, None], **options: Any) -> None:
         super().__init__(**options)
+        self._unknown = unknown
+        self.timeout_keep_alive = _SECONDS_FOR_HEADERS  # type: ignore[assignment]
         self._timer: asyncio.TimerHandle | None = None
         self._head_size = 0  # bytes since the last complete head or piece of a body
         self._has_read = False  # a head or a piece of a body, in the data at hand
-        self.idle_since = time.monotonic()  # finer than the loop's, which may count milliseconds
+        self._made_at = time.monotonic()
+        self.idle_since = self._made_at  # finer than the loop's, which may count milliseconds
 
     @property
     def idle(self) -> bool:
@@ -76,23 +95,53 @@ class _GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._call_later(_SECONDS_FOR_HEADERS, self.transport.close)
-        others: Any = self.server_state.connections - {self}
-        if len(others) >= max_connections():
-            self._make_room(others)
+        most = max_connections()
+        is_full = len(self.connections) > most
+        if is_full or len(self._unknown) >= max(1, most // 2):
+            self._make_room(must=is_full)
+        self._unknown[self] = None
 
-    def _make_room(self, others: Iterable[Any]) -> None:
-        """Close the connection that has been idle for longest; where none is idle, this one."""
-        idle = [connection for connection in others if connection.idle]
+    def _make_room(self, *, must: bool) -> None:
+        """Close the connection that has been idle for longest, of an unknown client if one is.
+
+        must: close another one otherwise; where none is idle, this one.
+        """
+        for connection in self._unknown:
+            if connection.may_be_closed:
+                connection.close_idle()
+                return
+        if not must:
+            return
+        others: Any = self.connections
+        idle = [other for other in others - {self} if other.may_be_closed]
         if idle:
-            idle_longest = min(idle, key=lambda connection: connection.idle_since)
-            idle_longest.transport.close()
+            min(idle, key=lambda connection: connection.idle_since).close_idle()
         else:
             self.transport.write(_FULL)
             self.transport.close()
 
+    @property
+    def may_be_closed(self) -> bool:
+        """Whether it is idle, and not being closed already."""
+        return self.idle and not self.transport.is_closing()
+
+    def close_idle(self) -> None:
+        """Close this connection for another one's sake."""
+        self._unknown.pop(self, None)
+        self.transport.close()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_timer()
+        self._unknown.pop(self, None)
         super().connection_lost(exc)
+
+    def _become_known(self) -> None:
+        self._unknown.pop(self, None)
+        self.timeout_keep_alive = self.config.timeout_keep_alive
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {KNOWN: {"tell": self._become_known}}
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -152,6 +201,11 @@ class _GuardedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         self.idle_since = time.monotonic()
         super().on_response_complete()
+        if self in self._unknown:
+            del self._unknown[self]
+            self._unknown[self] = None
+            if self.idle_since - self._made_at > _SECONDS_UNKNOWN:
+                self.transport.close()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Whether to keep the connection of a client that stopped sending.
@@ -267,7 +321,7 @@ def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
 
     config = uvicorn.Config(
         by_port,
-        http=_GuardedProtocol,
+        http=partial(_GuardedProtocol, unknown={}),  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
         proxy_headers=False,
