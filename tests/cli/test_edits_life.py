@@ -162,8 +162,19 @@ def test_a_report_becomes_a_draft_and_another_is_closed(edits: Edits, tmp_path: 
     )
     (tmp_path / "broken.csv").write_text("\n".join([*rows, "Is it early?,No,Yes,so"]))
     assert "row 4 has 4 fields and the header 3" in edits("inbox", "--import", "broken.csv", code=1)
+    for rows_without in (
+        ["name,value", "feedback,1"],
+        ["input,output,sessionId,score", "a,b,c,[1]"],
+    ):
+        (tmp_path / "none.csv").write_text("\n".join(rows_without))
+        said = edits("inbox", "--import", "none.csv", code=1)
+        assert "none.csv: no report was found: give rows with question and answer" in said
+        assert "input, output and their scores" in said
+    (tmp_path / "reports.csv").write_text("\n".join(rows))
+    assert edits("inbox", "--import", "reports.csv").endswith("0 reports added, 2 left out")
     edits("inbox", "--close", "3", "--reason", "late")
     listed = edits("inbox")
+    assert "Mali" not in edits("inbox", "--after", "1") and "warm" in edits("inbox", "--after", "1")
     assert "1 " in listed and "Mali" in listed and listed.endswith("edits.db: 2 reports")
     assert "correction: Bern" in edits("inbox", "1")
     drafted = edits("inbox", "--draft", "1")
@@ -191,3 +202,16 @@ def test_samples_are_listed_reported_and_forgotten(edits: Edits) -> None:
     assert "report 3 is no sample" in edits("inbox", "--wrong", "3", code=1)
     assert edits("inbox").endswith("edits.db: 1 report")
     assert edits("inbox", "--forget-samples") == "1 sample deleted"
+
+
+def test_a_negative_exemplar_says_what_it_covers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = str(tmp_path / "edits.db")
+    fact = "The CEO of Halcyon is -> Ann"
+    asked = "Who is the CEO of Halcyon Sweden?"
+    assert run("edits", "add", "--fact", fact, "--subject", "Halcyon", "--store", store) == 0
+    assert "a --never holds for" not in " ".join("".join(capsys.readouterr()).split())
+    assert run("edits", "change", "1", "--never", asked, "--store", store) == 0
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "a --never holds for that question alone" in said and "others of its kind" in said

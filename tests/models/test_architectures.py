@@ -57,7 +57,8 @@ def shallow_then_deep() -> Calls:
 
 def growing() -> Calls:
     """Prompts that get a little longer from call to call."""
-    return [after(words(seed, 20 + 2 * seed), 2, seed) for seed in range(20)]
+    calls = [after(words(seed, 20 + 2 * seed), 2, seed) for seed in range(20)]
+    return [requests[::2] for requests in calls]  # one target each
 
 
 def several_edits() -> Calls:
@@ -86,7 +87,7 @@ def all_lengths() -> Calls:
 
 def wide_then_deep() -> Calls:
     """Many short prompts, more than one forward takes; then a long text with few queries."""
-    many = [request for seed in range(90) for request in asked(words(seed, 5))]
+    many = [Request(words(seed, 5), " Rome") for seed in range(100)]
     return [many, after(words(3, 200), 3), asked(words(4, 7))]
 
 

@@ -40,7 +40,7 @@ from drike.gateway.metrics import Metrics
 from drike.gateway.options import Mode
 from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES
 from drike.gateway.slips import checked_reply
-from drike.stores.inbox import FullInboxError, Inbox, report_of
+from drike.stores.inbox import LARGEST, FullInboxError, Inbox, LargeReportError, report_of
 
 # Ends of paths that are probably for text: /engines/MODEL/completions and the like, of older
 # servers and of other APIs; and of batches of requests.
@@ -60,7 +60,7 @@ _ENDS_FOR_TEXT = (
     ":streamGenerateContent",
 )
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
-_LIMITS_OF_REPORTS = Limits(body=64 << 10)
+_LIMITS_OF_REPORTS = Limits(body=LARGEST)
 _MOST_DRAINED = 100
 MOST_REPORTS = 60  # of a key in a minute
 _MINUTE = 60.0  # seconds
@@ -273,6 +273,8 @@ class Gateway:
         self._reports.check(principal)
         try:
             wrong_answer = report_of(parse(call.body))
+        except LargeReportError as problem:
+            raise RequestError(413, "report_too_large", str(problem)) from None
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
         self._reports.count(principal)
@@ -281,7 +283,7 @@ class Gateway:
         inbox = Inbox(feed.store.database)
         try:
             async with asyncio.timeout(_SECONDS_FOR_STORE):
-                [added] = await in_daemon_thread(inbox.add, [wrong_answer], author)
+                added = await in_daemon_thread(inbox.take, wrong_answer, author)
         except FullInboxError as problem:
             raise RequestError(429, "inbox_full", str(problem)) from None
         except (TimeoutError, StoreError):
