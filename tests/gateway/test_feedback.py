@@ -10,6 +10,7 @@ import pytest
 
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.http.routes import MOST_REPORTS
+from drike.stores.inbox import Inbox, Load, Report
 from tests.fakes.gateways import ENTRY, Running, ask, running
 from tests.fakes.upstreams import Recorded
 
@@ -120,3 +121,44 @@ def test_size_and_rate_are_bounded(gateway: Running, monkeypatch: pytest.MonkeyP
         assert post(gateway, REPORT)[0] == 201
     status, answer = post(gateway, REPORT)
     assert status == 429 and "minute" in json.dumps(answer)
+
+
+def test_the_inbox_comes_in_pages(
+    above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(above.url, tmp_path) as gateway:
+        inbox = Inbox(gateway.feed.store.database)
+        inbox.add([Report(f"Who is {i}?", "x" * 1_000) for i in range(7)], None)
+
+        def page(query: str) -> tuple[list[int], int | None]:
+            status, answer = gateway.manage("GET", f"/admin/v1/inbox?{query}")
+            assert status == 200 and answer["total"] == 7
+            listed = [report["number"] for group in answer["groups"] for report in group["reports"]]
+            return sorted(listed), answer.get("next")
+
+        assert page("") == ([1, 2, 3, 4, 5, 6, 7], None)
+        assert page("limit=3") == ([1, 2, 3], 3)
+        assert page("limit=3&after=3") == ([4, 5, 6], 6)
+        assert page("limit=3&after=6") == ([7], None)
+        assert page("after=7") == ([], None)
+        monkeypatch.setattr("drike.stores.inbox._BYTES_OF_PAGE", 3_000)
+        assert page("after=1") == ([2, 3], 3)
+        assert gateway.manage("GET", "/admin/v1/inbox?after=x")[0] == 400
+
+
+def test_a_key_that_fills_the_inbox_shuts_no_other_out(
+    above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.stores.inbox.MOST_OF_KEY", Load(3, 1 << 20))
+    keys = Keys(tmp_path / "edits.keys.json")
+    many, one = (keys.add("default", KeyRole.REPORT, name) for name in ("Many", "One"))
+    with running(above.url, tmp_path, keys=keys) as gateway:
+        for _ in range(3):
+            assert post(gateway, REPORT, Authorization=f"Bearer {many}")[0] == 201
+        status, answer = post(gateway, REPORT, Authorization=f"Bearer {many}")
+        assert status == 429 and "ask for some to be closed" in json.dumps(answer)
+        assert post(gateway, REPORT, Authorization=f"Bearer {one}") == (201, {"report": 4})
+        long = dict.fromkeys(("question", "answer", "correction", "comment"), "\u20ac" * 4_000)
+        long |= {"conversation": "\u20ac" * 4_000, "model": "\u20ac" * 2_000}
+        status, answer = post(gateway, long, Authorization=f"Bearer {one}")
+        assert status == 413 and "64 KB" in json.dumps(answer)

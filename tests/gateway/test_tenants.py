@@ -6,15 +6,26 @@ import asyncio
 import json
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from drike.cli.gateway_parts import gateway_parts
+from drike.edits.record import MissingStoreError, StoreError
 from drike.gateway.feed import EditFeed
-from drike.gateway.http.keys import KeyRole, Keys
-from drike.gateway.tenants import Tenants
+from drike.gateway.http.keys import KeyRole, Keys, Principal
+from drike.gateway.options import GatewayOptions
+from drike.gateway.start import start
+from drike.gateway.tenants import Tenants, make_store
 from drike.gateway.watch import Watch
+from drike.stores.opening import open_store
+from tests.fakes.commands import run
 from tests.fakes.gateways import ENTRY, running
 from tests.fakes.upstreams import Recorded
 from tests.fakes.waiting import HANG, wait_until
@@ -197,3 +208,95 @@ def test_another_tenants_problem_is_its_own(above: Recorded, tmp_path: Path) -> 
         assert "edits.db" in problems(mine)[0] and str(tmp_path / "edits.db") not in str(
             problems(other)
         )
+
+
+ENFORCED = replace(ENTRY, enforce=True)
+
+
+def with_shop(place: Path) -> GatewayOptions:
+    """The options of a gateway over a store and that of a tenant, which has an enforced edit."""
+    store = str(place / "edits.db")
+    open_store(store).close()
+    keys = Keys(place / "edits.keys.json")
+    make_store(store, "shop", keys)
+    keys.add("shop", KeyRole.USE)
+    with closing(open_store(store, tenant="shop", create=False)) as shop:
+        shop.put(ENFORCED)
+    return GatewayOptions(
+        upstream="http://127.0.0.1:9/v1", store=store, gate="named", port=0, admin_port=0
+    )
+
+
+@contextmanager
+def started_with(options: GatewayOptions) -> Iterator[Tenants]:
+    started = start(options, gateway_parts())
+    try:
+        yield started.tenants
+    finally:
+        started.tenants.close()
+        for opened in started.sockets:
+            opened.close()
+
+
+def test_a_tenants_store_that_is_gone_refuses_the_start_and_is_never_made_anew(
+    tmp_path: Path,
+) -> None:
+    options = with_shop(tmp_path)
+    with started_with(options) as tenants:
+        assert asyncio.run(tenants.feed("shop")).enforces
+    (tmp_path / "edits.shop.db").unlink()
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"tenant shop has keys.*edits.shop.db: restore it"):
+            start(options, gateway_parts())
+        assert not (tmp_path / "edits.shop.db").exists()
+    with started_with(replace(options, create=True)) as tenants:
+        assert not asyncio.run(tenants.feed("shop")).enforces
+
+
+def test_a_tenants_store_that_goes_while_a_gateway_runs_is_a_problem_and_not_made_anew(
+    tmp_path: Path,
+) -> None:
+    admin = Principal("default", KeyRole.ADMIN, "1")
+    with started_with(with_shop(tmp_path)) as tenants:
+        (tmp_path / "edits.shop.db").rename(tmp_path / "away.db")
+        for _ in range(2):
+            with pytest.raises(StoreError, match="no store of edits"):
+                asyncio.run(tenants.feed("shop"))
+        assert "tenant shop" in str(tenants.problems_shown_to(admin))
+        (tmp_path / "away.db").rename(tmp_path / "edits.shop.db")
+        assert asyncio.run(tenants.feed("shop")).enforces
+        assert not tenants.problems_shown_to(admin)
+
+
+def test_a_client_whose_tenant_has_no_store_is_refused(above: Recorded, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    key = keys.add("shop", KeyRole.USE)
+    with running(above.url, tmp_path, ENTRY, keys=keys) as gateway:
+        open_feed = gateway.tenants._open
+        missing = MissingStoreError(tmp_path / "edits.shop.db")
+
+        def refuse(tenant: str) -> EditFeed:
+            raise missing
+
+        gateway.tenants._open = refuse
+        asked = {"Authorization": f"Bearer {key}"}
+        calls = len(above.calls)
+        status, _, answer = gateway.ask("POST", CHAT, b"{}", **asked)
+        assert status == 503 and b"tenant cannot be opened" in answer and b"/" not in answer
+        assert len(above.calls) == calls
+        gateway.tenants._open = open_feed
+        assert gateway.ask("POST", CHAT, b"{}", **asked)[0] == 200
+
+
+def test_a_tenants_first_key_makes_its_store_and_no_further_key_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("keys", "add", "--tenant", "shop") == 0 and Path("edits.shop.db").is_file()
+    assert run("keys", "add", "--tenant", "shop") == 0
+    Path("edits.shop.db").unlink()
+    capsys.readouterr()
+    assert run("keys", "add", "--tenant", "shop") == 1 and not Path("edits.shop.db").exists()
+    assert "tenant shop has keys" in " ".join(capsys.readouterr().err.split())
+    assert run("keys", "add") == run("keys", "add", "--tenant", "other") == 0
+    assert run("keys", "add", "--tenant", "../x") == 1 and not Path("../x").exists()

@@ -36,7 +36,7 @@ MISTAKES = (
     "edits add --fact 'It is -> b' --subject Mali", "edits add --fact 'Mali is -> b' --subject Mali --valid-to soon",
     "edits add --fact 'Mali is -> b' --subject Mali --status odd",
     "edits list --store no.db", "edits list --status odd", "edits list --store facts.csv", "edits show 9",
-    "edits show x", "edits retire", "edits retire 9 --reason x", "edits rollback 1 --version 7", "edits approve 1",
+    "edits show x", "edits retire", "edits retire 9 --reason x", "edits rollback 1 --version 7", "edits approve 1", "edits approve 1 --yes", "edits approve 1 --yes --version 9",
     "edits reject 1", "edits change 1", "edits review 1", "edits review 1 --until soon", "edits approvals 99",
     "edits propose 9",
     "edits import nowhere.csv", "edits import facts.csv", "edits import odd.json", "edits export out.txt",
@@ -53,7 +53,7 @@ MISTAKES = (
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A working directory with a store of one edit and some files, at 80 columns without colours."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LOGNAME", "ann")
+    monkeypatch.setattr("drike.support.users.user_name", lambda: "ann")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
     for name in ("OPENAI_API_KEY", "FORCE_COLOR"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import warnings
 from collections.abc import Iterable
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from drike.errors import ModelError
 from drike.models.local import scoring as ways
+from drike.models.local import self_check
 from drike.models.local.token_trees import TokenTree
 from drike.models.local.tokens import Encoded, encode_requests
 from drike.models.protocols import Request
@@ -32,6 +35,7 @@ from tests.fakes.tiny_models import (
     gpt2,
     llama,
     off,
+    reformer,
     tokenizer,
     wrap,
 )
@@ -84,7 +88,7 @@ def test_every_kind_is_one_that_is_tried() -> None:
 
 @pytest.mark.parametrize("name", few_by_default(MAKE))
 def test_scores_equal_plain_forwards(name: str) -> None:
-    model = wrap(MAKE[name])
+    model = wrap(MAKE[name], remember=False, keep=0)
     requests = episode(1) + questions(1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -95,7 +99,10 @@ def test_scores_equal_plain_forwards(name: str) -> None:
     assert [score.greedy for score in scores] == [reading.greedy for reading in expected]
     assert np.allclose([s.logit_gap for s in scores], [r.logit_gap for r in expected], atol=1e-3)
     if PLANNED[name] != "naive":
-        assert model.usage.tokens_computed < model.usage.tokens / 2
+        before = model.usage
+        model.score(requests)  # needs no check
+        spent = model.usage - before
+        assert spent.tokens_computed < spent.tokens / 2
 
 
 @pytest.mark.parametrize("name", few_by_default(TREES))
@@ -104,12 +111,13 @@ def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
     model = wrap(MAKE[name], remember=False)
     requests = episode(1) + questions(1)
     once = model.score(requests)
+    parts = [requests[i : i + 4] for i in range(0, len(requests), 4)]
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
+        for part in parts:
+            model.score(part)  # which is checked
         before = model.usage
-        again = [
-            score for i in range(0, len(requests), 4) for score in model.score(requests[i : i + 4])
-        ]
+        again = [score for part in parts for score in model.score(part)]
     assert off(again, alone(model, requests)) < 1e-4
     assert [score.greedy for score in again] == [score.greedy for score in once]
     if name != "Phi-3, longrope":  # whose positions depend on the length of the text
@@ -128,7 +136,7 @@ def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPat
     encoded = encode_requests(tokenizer(), episode(1)[: 4 if "longrope" in name else None], "plain")
     right = ways.score_naively(model._model, encoded).scores
     monkeypatch.setattr(TokenTree, "mask", leaky)
-    assert ways.disagreement(ways.score_tree(model._model, encoded).scores, right) > 0.5
+    assert ways.disagreement(ways.score_tree(model._model, ways.pack(encoded)).scores, right) > 0.5
 
 
 @pytest.mark.parametrize("name", ["Llama", "GPT-2", "Gemma 3", "BLOOM", "Mamba"])
@@ -162,11 +170,13 @@ def test_dynamic_rope_models_are_scored_one_prompt_at_a_time() -> None:
 
 
 def test_longrope_models_pack_short_and_long_texts_separately() -> None:
-    model = wrap(TREES["Phi-3, longrope"])
+    model = wrap(TREES["Phi-3, longrope"], remember=False)
     requests = episode(2)
     assert off(model.score(requests), alone(model, requests)) < 1e-4
     assert model._scorer.plan.strategy == "tree"
-    assert model.usage.forwards < len(requests)
+    before = model.usage
+    model.score(requests)  # needs no check
+    assert (model.usage - before).forwards == 2
 
 
 def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
@@ -188,21 +198,66 @@ def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
 
 
 @pytest.mark.parametrize("make", [doge, deepseek_v32])
-def test_a_model_that_is_exact_for_short_texts_only_is_read_plainly_from_the_first_long_one(
-    make: Any,
-) -> None:
+def test_a_model_that_is_exact_for_short_texts_only_is_read_plainly(make: Any) -> None:
     """Its attention is sparse, so that what is wrong shows at depths beyond its window only."""
     model = wrap(make)
     short = [request for seed in range(14) for request in short_questions(seed, words=4)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one of them has no tree
-        assert off(model.score(short), alone(model, short)) < 1e-4
-    assert model._scorer.plan.strategy == "fork"
     deep = short_questions(20, words=4) + short_questions(30, words=36)
     with pytest.warns(UserWarning, match="not exact"):
-        scores = model.score(deep)
-    assert off(scores, alone(model, deep)) < 1e-4
+        for requests in (short, deep):
+            assert off(model.score(requests), alone(model, requests)) < 1e-4
     assert model._scorer.plan.strategy == "naive"
+
+
+@pytest.mark.parametrize("keep", [0, None])
+def test_nothing_leaves_that_is_deeper_than_what_was_checked(
+    keep: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prompts grow by a word a call: a tree is read at no depth that was not looked at before."""
+    model = wrap(llama, keep=keep, remember=False)
+    checked = [0]
+    compared = self_check.CheckedReader._compared
+
+    def noted(self: Any, requests: Any, *rest: Any, **options: Any) -> Any:
+        attempt = compared(self, requests, *rest, **options)
+        if options and attempt.scored is not None:
+            checked.append(max(len(request.ids) for request in requests))
+        return attempt
+
+    monkeypatch.setattr(self_check.CheckedReader, "_compared", noted)
+    depths = []
+    for words in range(3, 60, 2):
+        requests = short_questions(1, words)
+        depths.append(max(len(one.ids) for one in encode_requests(tokenizer(), requests, "plain")))
+        model.score(requests)
+        assert depths[-1] < max(checked)
+    assert len(depths) > 3 * len(checked)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_model_that_fails_beyond_a_depth_is_given_up_before_it(
+    late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From 60 tokens on a branch is off, in one case only if it leaves the trunk there."""
+    model = wrap(llama, keep=0, remember=False)
+    read = self_check.score_tree
+
+    def wrong(model: Any, packed: ways.PackedRequests, *prefixes: Any) -> Any:
+        scored = read(model, packed, *prefixes)
+        scores = list(scored.scores)
+        for i, path in enumerate(packed.tree.paths):
+            beside = int((path >= packed.tree.trunk).sum())
+            if len(path) >= 60 and beside and (not late or len(path) - beside >= 60):
+                worse = tuple(logprob - 0.1 for logprob in scores[i].logprobs)
+                scores[i] = scores[i]._replace(logprobs=worse)
+        return scored._replace(scores=scores)
+
+    monkeypatch.setattr(self_check, "score_tree", wrong)
+    with pytest.warns(UserWarning, match="not exact"):
+        for words in range(3, 60, 3):
+            requests = short_questions(1, words)
+            assert off(model.score(requests), alone(model, requests)) < 1e-4
+    assert model._scorer.plan.strategy != "tree"
 
 
 @pytest.mark.parametrize("make", [gemma4, gemma3n, gpt1])
@@ -211,6 +266,35 @@ def test_models_whose_sizes_differ_between_layers_or_that_keep_no_state_are_read
     assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
     prompts = [request.prompt for request in episode(1)]
     assert model.generate(prompts, 3) == [model.generate([prompt], 3)[0] for prompt in prompts]
+
+
+def test_a_model_that_draws_numbers_while_it_reads_is_refused() -> None:
+    """Two plain forwards over the same text differ; with a seed they do not."""
+    with pytest.raises(ModelError, match=r"each time .*set `hash_seed` in its config.json"):
+        wrap(reformer).score(episode(1))
+    with pytest.raises(ModelError, match="each time"):
+        wrap(reformer).require_repeatable()
+    model = wrap(lambda: reformer(hash_seed=1))
+    model.require_repeatable()
+    assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
+
+
+@pytest.mark.parametrize("make", [llama, bloom])
+def test_a_drawing_model_is_refused_whatever_its_strategy(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = wrap(make)
+    forward = model._model.forward
+
+    def noisy(**inputs: Any) -> Any:
+        output = forward(**inputs)
+        output.logits += torch.randn(output.logits.shape)
+        return output
+
+    noisy.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+    monkeypatch.setattr(model._model, "forward", noisy)
+    with pytest.raises(ModelError, match=r"each time .*: choose another model"):
+        model.score(episode(1))
 
 
 def test_prompts_of_ordinary_lengths_are_rarely_checked() -> None:

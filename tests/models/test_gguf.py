@@ -148,6 +148,7 @@ def test_answers_end_with_the_turn_and_follow_the_files_chat_template(tiny: Path
         ),
         ({"fields": {"split.no": 1, "split.count": 3}}, "is part 2 of 3 of a model: join"),
         ({"fields": {"general.type": "adapter"}}, "of the kind adapter"),
+        ({"fields": {"llama.embedding_length": 32}}, "do not have the shapes"),
         ({"without": "blk.1.ffn_up.weight"}, "no weights for model.layers.1.mlp.up_proj.weight"),
         ({"damaged": "blk.1.ffn_up.weight"}, "weights that are no numbers"),
     ],

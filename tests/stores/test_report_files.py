@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import pytest
 
 from drike.stores.report_files import read_reports
 
@@ -72,7 +77,7 @@ def test_corrections_and_bad_scores_of_langfuse_are_reports(tmp_path: Path) -> N
         "s-1",
     )
     assert (second.question, second.correction, second.comment) == (ASKED, None, "wrong")
-    assert ["correction" in left[0], "export the traces" in left[1]] == [True, True]
+    assert ["is a correction" in left[0], "export the traces" in left[1]] == [True, True]
 
 
 def test_our_own_reports_come_as_csv_too(tmp_path: Path) -> None:
@@ -80,3 +85,74 @@ def test_our_own_reports_come_as_csv_too(tmp_path: Path) -> None:
     [report], [left] = read_reports(written(tmp_path, text, "reports.csv"))
     assert (report.question, report.answer, report.correction) == (ASKED, "Lima", "Oslo")
     assert "question is missing" in left
+
+
+EXPORTED = {  # a trace as Langfuse's batch export of traces writes it, without its scores
+    "id": "t-1", "timestamp": "2026-03-01T10:00:00.000Z", "name": "chat", "userId": None, "sessionId": "s-1",
+    "release": None, "version": None, "environment": "default", "tags": ["bad", "false"], "bookmarked": False,
+    "public": False, "input": {"messages": [{"role": "user", "content": ASKED}]}, "output": {"content": "Lima"},
+    "metadata": {"scores": [0]}, "latency": 0, "totalCost": 0, "comments": [],
+}  # fmt: skip
+NO_SCORE = {"accuracy": None, "user-feedback": None, "quality": None}
+BAD_SCORES = [
+    {"user-feedback": [0]}, {"user-feedback": [-1]}, {"user-feedback": [1, 0]}, {"helpful": ["False"]},
+    {"quality": ["good", "Bad"]}, {"thumb": ["thumbs-down"]}, {"thumb": ["thumbs_down"]}, {"quality": ["incorrect"]},
+]  # fmt: skip
+GOOD_SCORES = [{}, {"user-feedback": [1]}, {"helpful": ["True"]}, {"quality": ["good"]}]
+
+
+def as_csv(rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows as Langfuse writes them into a table: lists and objects in JSON, and nothing for null."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    table = csv.writer(text)
+    table.writerow(names)
+    for row in rows:
+        cells = [row.get(name) for name in names]
+        table.writerow(
+            "" if cell is None else cell if isinstance(cell, str) else json.dumps(cell)
+            for cell in cells
+        )
+    return text.getvalue()
+
+
+def exported(tmp_path: Path, rows: Sequence[Mapping[str, object]]) -> list[Path]:
+    lines = "\n".join(map(json.dumps, rows))
+    return [
+        written(tmp_path, rows),
+        written(tmp_path, as_csv(rows), "export.csv"),
+        written(tmp_path, lines, "export.jsonl"),
+    ]
+
+
+@pytest.mark.parametrize("scores", BAD_SCORES)
+def test_scores_of_batch_exports_are_columns(tmp_path: Path, scores: dict[str, object]) -> None:
+    rows = [{**EXPORTED, **NO_SCORE, **scores}, {**EXPORTED, **NO_SCORE}]
+    for file in exported(tmp_path, rows):
+        [report], [left] = read_reports(file)
+        assert (report.question, report.answer, report.conversation) == (ASKED, "Lima", "s-1")
+        assert report.comment == f"bad score: {next(iter(scores))}" and "no score of it" in left
+
+
+@pytest.mark.parametrize("scores", GOOD_SCORES)
+def test_no_other_column_is_a_score(tmp_path: Path, scores: dict[str, object]) -> None:
+    rows = [{**EXPORTED, **NO_SCORE, **scores}]
+    for file in exported(tmp_path, rows):
+        read, [left] = read_reports(file)
+        assert not read and "no score of it" in left
+
+
+def test_what_people_say_of_a_trace_comes_with_it(tmp_path: Path) -> None:
+    comments = [{"id": "c", "content": "It moved.", "authorUserId": "u"}]
+    rows = [{**EXPORTED, "comments": comments, "correction": ["Oslo"], "feedback": [0]}]
+    for file in exported(tmp_path, rows):
+        [report], [] = read_reports(file)
+        assert (report.correction, report.comment) == ("Oslo", "It moved.")
+
+
+def test_observations_of_batch_exports_are_read_too(tmp_path: Path) -> None:
+    row = {"id": "o-1", "traceId": "t-1", "type": "GENERATION", "input": ASKED, "output": "Lima", "model": "m-1",
+           "usageDetails": {"input": 0}, "toolCallNames": ["bad"], "feedback": [0]}  # fmt: skip
+    for file in exported(tmp_path, [row]):
+        [report], [] = read_reports(file)
+        assert (report.answer, report.model, report.conversation) == ("Lima", "m-1", "t-1")

@@ -9,13 +9,13 @@ from drike.cli.commands import DATA, METHOD, MODEL, OUTPUT, argument, command, f
 from drike.cli.console import note, say, say_lines
 from drike.cli.options import FILE, ModelOptions, Reason, Store
 from drike.cli.stored_edits import author, in_force, print_changes, store_at
-from drike.errors import UsageError
+from drike.errors import DataError, UsageError
 from drike.gates.index import EditIndex
 from drike.live import drafts
 from drike.models import ApiOptions
 from drike.stores.edit_store import EditStore
 from drike.stores.inbox import Inbox, Report, ReportState
-from drike.stores.report_files import read_reports
+from drike.stores.report_files import KEPT, LOOKED_FOR, read_reports
 from drike.support.rows import shown
 from drike.support.table import counted
 
@@ -78,6 +78,9 @@ def inbox(
     ] = False,
     reason: Reason = None,
     closed: Annotated[bool, flag("--all", OUTPUT, "Closed reports too")] = False,
+    after: Annotated[
+        int, option("--after", "ID", OUTPUT, "List what came after this one", min=0)
+    ] = 0,
 ) -> None:
     """List reports of wrong answers, or do something with them."""
     if sum(map(bool, (report, import_, *vars(actions).values()))) > 1:
@@ -102,15 +105,17 @@ def inbox(
         elif actions.draft:
             _draft(opened, actions.draft, model)
         elif samples:
-            _list(opened, ReportState.SAMPLE)
+            _list(opened, ReportState.SAMPLE, after)
         else:
-            _list(opened, None if closed else ReportState.OPEN)
+            _list(opened, None if closed else ReportState.OPEN, after)
 
 
 def _import(store: EditStore, file: Path) -> None:
     inbox = Inbox(store.database)
     read, refused = read_reports(file, inbox.reports(None))
     say_lines(f"Left out: {problem}" for problem in refused)
+    if not read and not any(problem.endswith(KEPT) for problem in refused):
+        raise DataError(f"{file}: no report was found: {LOOKED_FOR}")
     added = inbox.add(read, author()) if read else ()
     say(f"{file}: {counted(len(added), 'report')} added, {len(refused):,} left out")
 
@@ -122,16 +127,18 @@ def _show(report: Report) -> None:
 
 
 def _close(store: EditStore, numbers: Sequence[int], reason: str | None) -> None:
-    with store.transaction():
+    inbox = Inbox(store.database)
+    with inbox.transaction():
         for number in numbers:
-            Inbox(store.database).close(number, author=author(), reason=reason)
+            inbox.close(number, author=author(), reason=reason)
     say(f"{counted(len(numbers), 'report')} closed")
 
 
 def _open_samples(store: EditStore, numbers: Sequence[int]) -> None:
-    with store.transaction():
+    inbox = Inbox(store.database)
+    with inbox.transaction():
         for number in numbers:
-            Inbox(store.database).mark_wrong(number, author())
+            inbox.mark_wrong(number, author())
     say(f"{counted(len(numbers), 'report')} opened")
 
 
@@ -148,20 +155,19 @@ def _draft(store: EditStore, numbers: Sequence[int], model: str | None) -> None:
     say(f"Prove it (drike edits verify {edit_id}), then propose it (drike edits propose {edit_id})")
 
 
-def _list(store: EditStore, state: ReportState | None) -> None:
+def _list(store: EditStore, state: ReportState | None, after: int) -> None:
     """List reports with a state, or all that are no samples, in groups about the same edit."""
-    found = Inbox(store.database).reports(state)
-    listed = found[: drafts.MOST_SHOWN]
-    for group in drafts.grouped(listed, EditIndex.of(in_force(store))):
+    page = Inbox(store.database).page(state, after=after)
+    for group in drafts.grouped(page.reports, EditIndex.of(in_force(store))):
         if group.edit:
             say(f"About edit {group.edit.id}: {group.edit.record.fact}")
         else:
             say("About no edit in force")
         say_lines(f"  {_line_of(report)}" for report in group.reports)
-    if len(found) > len(listed):
-        note(f"the first {drafts.MOST_SHOWN} are listed: close some to see the others")
+    if page.next is not None:
+        note(f"{len(page.reports):,} are listed: give --after {page.next} to see the next ones")
     kind = "sample" if state is ReportState.SAMPLE else "report"
-    say(f"{store.name}: {counted(len(found), kind)}")
+    say(f"{store.name}: {counted(page.total, kind)}")
 
 
 def _line_of(report: Report) -> str:

@@ -1,12 +1,19 @@
 """The life of edits on the command line: proposals, approvals, changes, reviews, the end."""
 
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal, get_args
+
+import typer
 
 from drike.cli.commands import DATA, METHOD, OUTPUT, argument, command, flag, option
 from drike.cli.console import say, say_lines
 from drike.cli.options import FILE, EditId, EditIds, IfVersion, Reason, Store, Supersede
 from drike.cli.stored_edits import EditFields, author, parse_fact, print_changes, store_at
-from drike.edits.record import LISTS, EditRecord, EditVersion, Status, StoreError
+from drike.edits.record import LISTS, MADE, EditRecord, EditVersion, Status, StoreError
+from drike.edits.record_json import to_values
 from drike.errors import UsageError
 from drike.stores import moves
 from drike.stores.authorship import changeable
@@ -16,7 +23,10 @@ from drike.stores.edit_store import (
     required_approvals,
     versions_of,
 )
+from drike.stores.snapshots import decided_version
 from drike.support.table import counted
+
+_json = partial(json.dumps, ensure_ascii=False)
 
 _UsedStatus = Literal["active", "shadow"]
 
@@ -50,17 +60,58 @@ def approve(
     *,
     store: Store = FILE,
     version: IfVersion = None,
+    yes: Annotated[
+        bool, flag("--yes", METHOD, "Do not ask: --version names what was looked at")
+    ] = False,
     supersede: Supersede = False,
     reason: Reason = None,
 ) -> None:
-    """Approve what is proposed."""
+    """Show what is proposed, and approve it."""
+    _require_a_look(edit, version, yes=yes)
     with store_at(store, watched=True) as opened:
+        versions = versions_of(opened, edit, version)
+        shown = versions[-1]
+        if shown.record.status is Status.PROPOSED:
+            _show_proposal(versions)
+            question = f"Approve version {shown.version} of edit {edit}?"
+            if not yes and not typer.confirm(question):
+                say("Nothing was approved")
+                raise typer.Exit(1)
         changes = moves.approve(
-            opened, edit, author=author(), reason=reason, version=version, supersede=supersede
+            opened,
+            edit,
+            author=author(),
+            reason=reason,
+            version=shown.version,
+            supersede=supersede,
         )
         print_changes(changes)
         if changes[-1].record.status is Status.PROPOSED:
             say(f"It needs {required_approvals(opened)} approvals, and waits for more")
+
+
+def _require_a_look(edit: int, version: int | None, *, yes: bool) -> None:
+    """Raise UsageError where nobody would have looked at what is approved."""
+    remedy = f"give the version that you have looked at (drike edits show {edit})"
+    if yes and version is None:
+        raise UsageError(f"--yes does not say what is approved: {remedy} as --version N")
+    if not yes and not sys.stdin.isatty():
+        raise UsageError(f"nobody can be asked here: {remedy} as --version N, and --yes")
+
+
+def _show_proposal(versions: Sequence[EditVersion]) -> None:
+    """Print what the last of an edit's versions says, and what is in use where that differs."""
+    proposal = versions[-1]
+    in_use = decided_version(versions).record
+    now = to_values(in_use) if in_use.status.in_use else {}
+    print_changes([proposal])
+    for name, value in to_values(proposal.record).items():
+        if name in (*MADE, "status"):
+            continue
+        was = now.get(name)
+        is_changed = bool(now) and name != "approved_as" and value != was
+        if value or is_changed:
+            say(f"  {name}: {_json(value)}{f' (now: {_json(was)})' if is_changed else ''}")
 
 
 @command()

@@ -8,6 +8,7 @@ from drike.cli.commands import DATA, METHOD, argument, command, option
 from drike.cli.console import say, say_lines
 from drike.cli.options import FILE, Store
 from drike.gateway.http.keys import KeyRole, Keys, open_keys
+from drike.gateway.tenants import make_store
 
 # edit: the former name of approve
 _Role = Literal["report", "use", "propose", "approve", "admin", "edit"]
@@ -45,6 +46,7 @@ def add(
 ) -> None:
     """Make a key and print it."""
     with _opened(store, keys) as opened:
+        make_store(store, tenant, opened)
         say(opened.add(tenant, KeyRole(role), name))
     with _opened(store, keys):  # so that the store remembers that there are keys
         pass

@@ -58,7 +58,10 @@ class GatewayFlags(GatewayOptions):
             "The file of keys (default: beside the store, or in its database)",
         ),
     ]
-    create: Annotated[bool, flag("--create", DATA, "Make the store if there is none")]
+    create: Annotated[
+        bool,
+        flag("--create", DATA, "Make the store if there is none, and those of tenants with keys"),
+    ]
     upstream: Upstream
     model: Annotated[
         str | None,

@@ -1,9 +1,8 @@
 """What the commands of `drike edits` share: facts, stores, fields of edits, lists of changes."""
 
-import getpass
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ from drike.live.alike import watch_meaning
 from drike.stores.edit_store import EditStore
 from drike.stores.opening import open_store
 from drike.stores.snapshots import snapshot
+from drike.support import users
 from drike.text.words import mentions
 
 AMBIGUOUS = (
@@ -86,11 +86,9 @@ def in_force(store: EditStore) -> tuple[EditVersion, ...]:
     return snapshot(store).in_force(datetime.now(UTC))
 
 
-def author() -> str | None:
-    """Who uses the command line, by the operating system; None if it does not say."""
-    with suppress(OSError, KeyError):  # a user of a container may have no name
-        return getpass.getuser()
-    return None
+def author() -> str:
+    """Who uses the command line: the operating system's user, whom no variable can rename."""
+    return users.user_name()
 
 
 def print_changes(changes: Iterable[EditVersion]) -> None:

@@ -60,7 +60,7 @@ _EDITS = (
     LazyCommand(
         "approve",
         "drike.cli.edits_life:approve",
-        "Approve what is proposed; it is in force once enough people have.",
+        "Show what is proposed, and approve it; it is in force once enough people have.",
     ),
     LazyCommand(
         "reject",

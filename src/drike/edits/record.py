@@ -30,6 +30,7 @@ class MissingStoreError(StoreError):
     """There is no store at an address."""
 
     def __init__(self, address: object) -> None:
+        self.address = address
         remedy = "add an edit first, or give another --store"
         super().__init__(f"there is no store of edits at {address}: {remedy}")
 

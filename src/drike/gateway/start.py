@@ -48,7 +48,7 @@ from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.parts import GatewayParts, OpenedEditor
 from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
-from drike.gateway.tenants import Tenants
+from drike.gateway.tenants import Tenants, require_stores
 from drike.gateway.watch import Sampling
 from drike.live.store_gate import encoder_of, open_gate
 from drike.models.served import is_loopback
@@ -114,6 +114,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     # Problems of the store and its gate are reported before those of keys and models.
     choice = _choice_of_store(options, store, parts)
     keys = _opened_keys(options, store)
+    require_stores(store, keys, create=options.create)
 
     sockets = (
         listen(options.host, options.port, options.reuse_port),
@@ -251,8 +252,9 @@ def _tenants(options: GatewayOptions, keys: Keys | None, opened_editor: OpenedEd
             opened_editor.editor.prompts([edit.record.edit], [edit.record.query])
 
     def open_feed(tenant: str) -> EditFeed:
+        # Never made here, or the store of a tenant that was lost would be empty without a word.
         store = open_store(
-            options.store or STORE, tenant=tenant, create=tenant != TENANT, wait=_SECONDS_TO_WAIT
+            options.store or STORE, tenant=tenant, create=False, wait=_SECONDS_TO_WAIT
         )
         return EditFeed(
             store,

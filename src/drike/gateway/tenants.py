@@ -14,13 +14,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 
-from drike.edits.record import StoreError
+from drike.edits.record import MissingStoreError, StoreError
 from drike.errors import DrikeError
 from drike.gateway.feed import EditFeed
-from drike.gateway.http.keys import KeyRole, Keys, Principal
+from drike.gateway.http.keys import KeyRole, Keys, Principal, require_tenant_name
 from drike.gateway.http.threads import WorkThread, in_daemon_thread
 from drike.stores.addresses import POSTGRES
-from drike.stores.opening import TENANT
+from drike.stores.opening import TENANT, open_store
 
 # Seconds between two looks at files of stores, and for new gates.
 _FILES_INTERVAL = 0.05
@@ -36,17 +36,50 @@ _SECONDS_TO_END = 15.0
 _MAX_REFRESHED = 32  # stores at once; one that is locked holds up no other
 _UNREADABLE = "the edits or the gate of {} cannot be read: a key of its own shows why"
 
+_GONE = (
+    "tenant {} has keys, and there is no store of edits at {}: restore it from a copy, or make an "
+    "empty one (drike serve --create)"
+)
+
 _FileStatus = tuple[int, int, int]  # what changes when a file does: its time, its inode, its size
+
+
+def make_store(address: str, tenant: str, keys: Keys) -> None:
+    """Make the store of a new tenant, before it gets its first key.
+
+    That of a tenant which has a key already is never made again. Raises KeysError, StoreError.
+    """
+    require_tenant_name(tenant)
+    if tenant != TENANT:
+        _require_store(address, tenant, create=tenant not in keys.tenants)
+
+
+def require_stores(address: str, keys: Keys | None, *, create: bool = False) -> None:
+    """Refuse to serve where the store of a tenant with keys is missing; or make an empty one.
+
+    Raises StoreError.
+    """
+    for tenant in sorted(keys.tenants if keys else ()):
+        if tenant != TENANT:
+            _require_store(address, tenant, create=create)
+
+
+def _require_store(address: str, tenant: str, *, create: bool) -> None:
+    try:
+        open_store(address, tenant=tenant, create=create).close()
+    except MissingStoreError as problem:
+        raise StoreError(_GONE.format(tenant, problem.address)) from None
 
 
 class Tenants:
     """Tenants by name, whose edits `open_feed` opens when each first asks.
 
-    keys: None for the default one only.
+    keys: None for the default one only. unopened: the tenants whose edits could not be opened.
     """
 
     def __init__(self, open_feed: Callable[[str], EditFeed], keys: Keys | None = None) -> None:
         self.problem: str | None = None  # with the keys
+        self.unopened: set[str] = set()
         self._open = open_feed
         self._keys = keys
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -67,7 +100,9 @@ class Tenants:
         if tenant not in self.feeds:
             async with self._opening[tenant]:
                 if tenant not in self.feeds:
+                    self.unopened.add(tenant)
                     self.feeds[tenant] = await in_daemon_thread(self._open, tenant)
+                    self.unopened.discard(tenant)
         return self.feeds[tenant]
 
     async def follow(self) -> None:
@@ -178,8 +213,8 @@ class Tenants:
         problems = self.feeds[principal.tenant].problems
         if not principal.role.includes(KeyRole.ADMIN):
             return problems
-        for tenant in sorted(self.feeds.keys() - {principal.tenant}):
-            if self.feeds[tenant].problems:
+        for tenant in sorted((self.feeds.keys() | self.unopened) - {principal.tenant}):
+            if tenant not in self.feeds or self.feeds[tenant].problems:
                 problems.append(_UNREADABLE.format(f"tenant {tenant}"))
         if self.problem:
             problems.append(self.problem)

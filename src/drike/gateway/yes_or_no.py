@@ -68,18 +68,20 @@ _MOST_KNOWN = 1_000  # models of which it is known which limit they take
 class Asked:
     """Who is asked: where, which model, and with what headers.
 
-    headers: with the names of credentials alone where the upstream gets none of a client's.
+    headers: with the names of credentials alone where the upstream gets none of a client's. tenant:
+    whose connections are used.
     """
 
     api: Api
     path: str
     model: str | None
     headers: tuple[tuple[bytes, bytes], ...]
+    tenant: str
 
     @cached_property
     def key(self) -> str:
         """A word for all this, under which answers are kept; no credentials can be read in it."""
-        everything = repr((self.api, self.path, self.model, self.headers))
+        everything = repr((self.api, self.path, self.model, self.headers, self.tenant))
         digest = hashlib.blake2b(everything.encode("utf-8", "surrogatepass"), digest_size=16)
         return digest.hexdigest()
 
@@ -102,7 +104,11 @@ class Asker:
                 passed = value if self._upstream.passes_credentials else b""
                 headers.append((name.lower(), passed))
         return Asked(
-            api, _path(api, call), model if isinstance(model, str) else None, tuple(headers)
+            api,
+            _path(api, call),
+            model if isinstance(model, str) else None,
+            tuple(headers),
+            call.tenant,
         )
 
     async def ask(self, asked: Asked, question: str, seconds: float) -> YesOrNo:
@@ -122,7 +128,7 @@ class Asker:
         first = self._first_limits.pop(asked.key, 0)
         for number in range(first, len(limits)):
             body = json.dumps({**_request(asked, question), **limits[number]}).encode()
-            call = UpstreamCall("POST", asked.path, list(asked.headers), body)
+            call = UpstreamCall("POST", asked.path, list(asked.headers), body, asked.tenant)
             async with self._upstream.exchange(call) as reply:
                 raw = await whole(reply)
             if reply.status == 400:

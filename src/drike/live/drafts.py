@@ -20,7 +20,6 @@ from drike.stores.edit_store import EditStore
 from drike.stores.inbox import Inbox, Report, ReportState
 from drike.text.words import mentions, words
 
-MOST_SHOWN = 500  # reports that are grouped at once
 _SAME_WORDS = 0.5  # share of the words of two questions from which on they ask for the same
 _SAME_EDIT = 0.6  # cosine from which on a question that names no subject is about the nearest edit
 _TOKENS = 1_000  # of what a model writes, with its thoughts
@@ -114,7 +113,8 @@ def draft(
     main = next((report for report in reports if report.correction), reports[0])
     fields = fields_by(model, main) if model else {}
 
-    with store.transaction():
+    # The edit is kept first: a kill in between leaves a report open, and never closed for nothing.
+    with inbox.transaction(), store.transaction():
         record = drafted(main, nearest([main.question], index)[0], fields)
         questions = [
             report.question

@@ -6,7 +6,7 @@ into another edit of the store.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from typing import NamedTuple
 
 from drike.edits.record import EditRecord, EditVersion, Move, Status, effect
@@ -128,7 +128,8 @@ def _says_nothing_new(record: EditRecord, earlier: Sequence[EditVersion]) -> boo
     if said in (what_it_says(before), what_it_says(changeable(earlier))):
         return True
     if record.status is Status.RETIRED:
-        return effect(record) == effect(decided_version(earlier).record)
+        decided = replace(decided_version(earlier).record, status=Status.RETIRED)
+        return said == what_it_says(decided)
     if before.status is not Status.PROPOSED or effect(record) != effect(before):
         return False
     if record.status is Status.REJECTED:

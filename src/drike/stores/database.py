@@ -46,6 +46,12 @@ class Database(Protocol):
     def wait(self, query: str, values: Sequence[object], timeout: float) -> bool:
         """Wait until a query finds a row, for at most `timeout` seconds; return whether it does."""
 
+    def beside(self, create: bool) -> "Database | None":
+        """The database for what is kept beside the edits, so that it does not fill theirs.
+
+        None if there is none. create: make it then.
+        """
+
     def close(self) -> None:
         """Close all connections."""
 

@@ -1,15 +1,17 @@
 """Reports of wrong answers, kept beside the edits until a person closes them.
 
-A report may become an edit; closing it then names that.
+A report may become an edit; closing it then names that. An inbox is bounded in reports and in
+bytes, and so is what each key may have open in it. Where it is full, a key with few reports is
+still heard.
 """
 
 import json
 import unicodedata
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from drike.edits.record import StoreError
 from drike.stores import clock
@@ -18,20 +20,52 @@ from drike.stores.failures import damaged
 from drike.stores.settings import StoreSettings
 from drike.support.records import parse, read
 
-MOST_KEPT = 10_000  # reports and samples
 LONGEST = 4_000  # characters of a text; the rest of an answer or comment is cut
+LARGEST = 64 << 10  # bytes of a report
+MOST_PAGED = 500  # reports of a page
+_BYTES_OF_PAGE = 1 << 20
 GIVEN = ("question", "answer", "correction", "comment", "conversation", "model")  # by reporters
 # The setting with the number of the last report; where it is missing, so is the table.
-_LAST_NUMBER = "reports"
-_TABLE = (
-    "CREATE TABLE IF NOT EXISTS drike_reports "
-    "(number BIGINT PRIMARY KEY, closed BIGINT NOT NULL, report TEXT)"
+_LAST_NUMBER = "inbox"
+# author: "" for none. topic: of a sample, its comment. size: in bytes.
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS drike_inbox (number BIGINT PRIMARY KEY, state BIGINT NOT NULL, "
+    "author TEXT NOT NULL, topic TEXT NOT NULL, size BIGINT NOT NULL, report TEXT NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS drike_inbox_sizes ON drike_inbox (state, author, size)",
+    "CREATE INDEX IF NOT EXISTS drike_inbox_topics ON drike_inbox (state, topic, number)",
 )
+_OLD_LAST_NUMBER = "reports"  # as until version 0.1, in the edits' own database
+_MOVED_AT_ONCE = 500  # reports
 _MAX_NUMBER = 2**63  # databases have no larger whole numbers
 
 
 class FullInboxError(StoreError):
     """There are too many open reports to keep another one."""
+
+
+class LargeReportError(ValueError):
+    """A report has too many bytes to be kept."""
+
+
+class Load(NamedTuple):
+    """How many reports there are, or may be, and their bytes."""
+
+    reports: int = 0
+    size: int = 0
+
+    def plus(self, other: "Load") -> "Load":
+        """Both together."""
+        return Load(self.reports + other.reports, self.size + other.size)
+
+    def fits(self, most: "Load") -> bool:
+        """Whether it is no more than `most`."""
+        return self.reports <= most.reports and self.size <= most.size
+
+
+MOST_KEPT = Load(10_000, 64 << 20)  # reports and samples
+MOST_OF_KEY = Load(2_000, 8 << 20)  # that are open
+_FEW = Load(100, 1 << 20)  # open reports of a key that is heard where the inbox is full, ...
+_MOST_OF_FEW = Load(20_000, 128 << 20)  # ... up to so many
 
 
 class ReportState(StrEnum):
@@ -82,42 +116,111 @@ def report_of(values: object) -> Report:
         raise ValueError("question is missing: give what was asked")
     if not any(given.get(name) for name in ("answer", "correction", "comment")):
         raise ValueError("a report says what is wrong: give answer, correction or comment")
-    return read(Report, given)
+    report = read(Report, given)
+    if len(_text(report).encode()) > LARGEST:
+        raise LargeReportError(
+            f"the report has more than {LARGEST >> 10} KB: give less of its texts"
+        )
+    return report
+
+
+@dataclass(frozen=True)
+class ReportPage:
+    """Some reports of `total`, the oldest first; next: what the next page is after, if any."""
+
+    reports: Sequence[Report]
+    total: int
+    next: int | None = None
 
 
 class Inbox:
-    """The reports in a database. Every method raises StoreError."""
+    """The reports beside the edits in a database. Every method raises StoreError."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._settings = StoreSettings(database)
+    def __init__(self, edits: Database) -> None:
+        self._edits = edits
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make all changes of the block at once, or none if it raises."""
+        database = self._database()
+        if database is None:
+            yield
+            return
+        with database.transaction():
+            yield
+
+    def take(self, report: Report, author: str | None) -> Report:
+        """Keep a report that a key sends. Raises FullInboxError, also if it has sent too many."""
+        [added] = self._add([report], author, is_of_key=True)
+        return added
 
     def add(self, reports: Sequence[Report], author: str | None) -> Sequence[Report]:
         """Keep reports, all or none. Raises FullInboxError.
 
         The oldest samples and closed reports make room.
         """
-        with self._database.transaction():
-            last_number = int(self._settings.get(_LAST_NUMBER) or 0)
+        return self._add(reports, author, is_of_key=False)
+
+    def _add(
+        self, reports: Sequence[Report], author: str | None, *, is_of_key: bool
+    ) -> Sequence[Report]:
+        database = self._database(create=True)
+        assert database  # noqa: S101 - it was made
+        settings = StoreSettings(database)
+        with database.transaction():
+            last_number = int(settings.get(_LAST_NUMBER) or 0)
             if not last_number:
-                self._database.execute(_TABLE)
-            self._make_room_for(len(reports))
+                _make_tables(database)
             added = [
                 replace(report, number=number, at=clock.now(), author=author)
                 for number, report in enumerate(reports, last_number + 1)
             ]
-            for report in added:
-                row = (report.number, _CODES[report.state], _text(report))
-                insert(self._database, "drike_reports", [row])
-            self._settings.save(_LAST_NUMBER, str(last_number + len(added)))
+            rows = [_row(report) for report in added]
+            new = Load(len(rows), sum(row.size for row in rows))
+            most = _most_for(database, author, new) if is_of_key else MOST_KEPT
+            _make_room(database, new, most)
+            for row in rows:
+                insert(database, "drike_inbox", [row])
+            settings.save(_LAST_NUMBER, str(last_number + len(added)))
         return added
 
     def reports(self, state: ReportState | None = ReportState.OPEN) -> list[Report]:
         """The reports in a state, or all but samples, the oldest first."""
-        if state is None:
-            codes = [_CODES[ReportState.OPEN], _CODES[ReportState.CLOSED]]
-            return self._select("closed IN (%s, %s)", codes)
-        return self._select("closed = %s", [_CODES[state]])
+        codes = _codes_of(state)
+        return self._select(f"state IN ({', '.join(['%s'] * len(codes))})", codes)
+
+    def page(
+        self,
+        state: ReportState | None = ReportState.OPEN,
+        *,
+        after: int = 0,
+        most: int = MOST_PAGED,
+    ) -> ReportPage:
+        """At most so many reports in a state, or all but samples, behind a number."""
+        codes = _codes_of(state)
+        placeholders = ", ".join(["%s"] * len(codes))
+        database = self._readable()
+        if database is None:
+            return ReportPage((), 0)
+        [[total]] = select(
+            database,
+            f"SELECT count(*) FROM drike_inbox WHERE state IN ({placeholders})",  # noqa: S608
+            codes,
+        )
+        found = select(
+            database,
+            f"SELECT number, size FROM drike_inbox WHERE state IN ({placeholders}) "  # noqa: S608
+            "AND number > %s ORDER BY number LIMIT %s",
+            [*codes, after, most + 1],
+        )
+        numbers = _within(found[:most], _BYTES_OF_PAGE)
+        if not numbers:
+            return ReportPage((), total)
+        reports = self._select(
+            f"state IN ({placeholders}) AND number > %s AND number <= %s",
+            [*codes, after, numbers[-1]],
+        )
+        return ReportPage(reports, total, numbers[-1] if len(numbers) < len(found) else None)
 
     def report(self, number: int) -> Report:
         """The report with a number. Raises StoreError if there is none."""
@@ -140,7 +243,7 @@ class Inbox:
 
         Raises StoreError if it is closed, too.
         """
-        with self._database.transaction():
+        with self.transaction():
             report = self.report(number)
             if report.state is ReportState.CLOSED:
                 why = f"edit {report.edit} came of it" if report.edit else report.reason
@@ -157,29 +260,35 @@ class Inbox:
 
     def keep_samples(self, samples: Sequence[Report], most: int) -> None:
         """Keep samples, of each comment the newest `most`."""
-        with self._database.transaction():
+        database = self._database(create=True)
+        assert database  # noqa: S101 - it was made
+        with database.transaction():
             self.add(samples, None)
-            kept_by_comment = Counter[str | None]()
-            for sample in reversed(self.reports(ReportState.SAMPLE)):
-                kept_by_comment[sample.comment] += 1
-                if kept_by_comment[sample.comment] > most:
-                    self._database.execute(
-                        "DELETE FROM drike_reports WHERE number = %s", [sample.number]
-                    )
+            for topic in dict.fromkeys(sample.comment or "" for sample in samples):
+                newest = (
+                    "SELECT number FROM drike_inbox WHERE state = %s AND topic = %s "
+                    "ORDER BY number DESC LIMIT %s"
+                )
+                database.execute(
+                    "DELETE FROM drike_inbox WHERE state = %s AND topic = %s "  # noqa: S608
+                    f"AND number NOT IN ({newest})",
+                    [_CODES[ReportState.SAMPLE], topic] * 2 + [most],
+                )
 
     def forget_samples(self) -> int:
         """Delete all samples; return how many there were."""
-        if self._settings.get(_LAST_NUMBER) is None:
+        database = self._readable()
+        if database is None:
             return 0
-        with self._database.transaction():
-            deleted = self._database.execute(
-                "DELETE FROM drike_reports WHERE closed = %s", [_CODES[ReportState.SAMPLE]]
+        with database.transaction():
+            deleted = database.execute(
+                "DELETE FROM drike_inbox WHERE state = %s", [_CODES[ReportState.SAMPLE]]
             )
             return int(deleted.rowcount)
 
     def mark_wrong(self, number: int, author: str | None = None) -> Report:
         """Turn a sample into an open report. Raises StoreError for a report that is no sample."""
-        with self._database.transaction():
+        with self.transaction():
             sample = self.report(number)
             if sample.state is not ReportState.SAMPLE:
                 remedy = "choose one that drike edits inbox --samples lists"
@@ -188,43 +297,175 @@ class Inbox:
             self._update(opened)
             return opened
 
-    def _make_room_for(self, count: int) -> None:
-        """Delete the oldest samples, then closed reports, where `count` more would be too many."""
-        [[kept]] = self._database.execute("SELECT COUNT(*) FROM drike_reports")
-        excess = kept + count - MOST_KEPT
-        if excess <= 0:
-            return
-        oldest = (
-            "SELECT number FROM drike_reports WHERE closed > 0 "
-            "ORDER BY closed DESC, number LIMIT %s"
-        )
-        deleted = self._database.execute(
-            f"DELETE FROM drike_reports WHERE number IN ({oldest})",  # noqa: S608 - no values
-            [excess],
-        )
-        if deleted.rowcount < excess:
-            raise FullInboxError(
-                f"the inbox holds {MOST_KEPT:,} reports: close some (drike edits inbox --close)"
-            )
-
     def _update(self, report: Report) -> None:
-        self._database.execute(
-            "UPDATE drike_reports SET closed = %s, report = %s WHERE number = %s",
-            [_CODES[report.state], _text(report), report.number],
-        )
+        database = self._database()
+        assert database  # noqa: S101 - it has the report
+        database.execute("DELETE FROM drike_inbox WHERE number = %s", [report.number])
+        insert(database, "drike_inbox", [_row(report)])
+
+    def _database(self, create: bool = False) -> Database | None:
+        """Where the reports are, with those that an earlier version kept among the edits."""
+        if StoreSettings(self._edits).get(_OLD_LAST_NUMBER) is not None:
+            _move(self._edits)
+        return self._edits.beside(create)
+
+    def _readable(self) -> Database | None:
+        """Where the reports are; None if there has never been one."""
+        database = self._database()
+        if database is None or StoreSettings(database).get(_LAST_NUMBER) is None:
+            return None
+        return database
 
     def _select(self, condition: str, values: Sequence[object]) -> list[Report]:
         """The reports that fit a condition of SQL, the oldest first."""
-        if self._settings.get(_LAST_NUMBER) is None:
+        database = self._readable()
+        if database is None:
             return []
-        query = f"SELECT number, report FROM drike_reports WHERE {condition} ORDER BY number"  # noqa: S608
+        query = f"SELECT number, report FROM drike_inbox WHERE {condition} ORDER BY number"  # noqa: S608
         reports = []
-        for number, text in select(self._database, query, values):
+        for number, text in select(database, query, values):
             try:
                 reports.append(read(Report, parse(text)))
             except ValueError as problem:
-                raise damaged(self._database.name, f"report {number}: {problem}") from None
+                raise damaged(database.name, f"report {number}: {problem}") from None
         return reports
+
+
+def _codes_of(state: ReportState | None) -> list[int]:
+    """A state as tables have it, or all but samples."""
+    states = [ReportState.OPEN, ReportState.CLOSED] if state is None else [state]
+    return [_CODES[state] for state in states]
+
+
+def _within(found: Sequence[tuple[int, int]], most: int) -> list[int]:
+    """The numbers of the first reports that have so many bytes together, one at least."""
+    numbers: list[int] = []
+    for number, size in found:
+        most -= size
+        if numbers and most < 0:
+            break
+        numbers.append(number)
+    return numbers
+
+
+def _make_tables(database: Database) -> None:
+    for statement in _TABLES:
+        database.execute(statement)
+
+
+def _load(database: Database, condition: str = "", values: Sequence[object] = ()) -> Load:
+    """How much there is that fits a condition of SQL."""
+    query = f"SELECT count(*), coalesce(sum(size), 0) FROM drike_inbox {condition}"  # noqa: S608
+    [[reports, size]] = select(database, query, values)
+    return Load(reports, int(size))
+
+
+def _most_for(database: Database, author: str | None, new: Load) -> Load:
+    """How much the inbox may hold with a key's new report. Raises FullInboxError."""
+    open_of_key = [_CODES[ReportState.OPEN], author or ""]
+    own = _load(database, "WHERE state = %s AND author = %s", open_of_key).plus(new)
+    if not own.fits(MOST_OF_KEY):
+        most = f"{MOST_OF_KEY.reports:,} open reports or {MOST_OF_KEY.size >> 20} MB of them"
+        raise FullInboxError(
+            f"this key has {most} in the inbox: ask for some to be closed (drike edits inbox "
+            "--close)"
+        )
+    return _MOST_OF_FEW if own.fits(_FEW) else MOST_KEPT
+
+
+def _make_room(database: Database, new: Load, most: Load) -> None:
+    """Delete the oldest samples, then closed reports, where new ones would be too many."""
+    kept = _load(database).plus(new)
+    if kept.fits(MOST_KEPT):
+        return
+    deletable = select(
+        database,
+        "SELECT number, size FROM drike_inbox WHERE state > 0 ORDER BY state DESC, number",
+    )
+    for number, size in deletable:
+        if kept.fits(MOST_KEPT):
+            return
+        database.execute("DELETE FROM drike_inbox WHERE number = %s", [number])
+        kept = Load(kept.reports - 1, kept.size - size)
+    if not kept.fits(most):
+        raise FullInboxError(
+            f"the inbox holds {MOST_KEPT.reports:,} reports or {MOST_KEPT.size >> 20} MB of them: "
+            "close some (drike edits inbox --close)"
+        )
+
+
+def _move(edits: Database) -> None:
+    """Move the reports that an earlier version kept among the edits to where they belong.
+
+    A kill between the two changes leaves them in both places, from which this goes on.
+    """
+    inbox = edits.beside(create=True)
+    assert inbox  # noqa: S101 - it was made
+    with edits.transaction():
+        last_of_old = StoreSettings(edits).get(_OLD_LAST_NUMBER)
+        if last_of_old is None:  # another process was faster
+            return
+        with inbox.transaction():
+            _make_tables(inbox)
+            last_number = int(StoreSettings(inbox).get(_LAST_NUMBER) or 0)
+            last_number = max(last_number, int(last_of_old))
+            for text in _old_reports(edits):
+                last_number = _place(inbox, text, last_number)
+            StoreSettings(inbox).save(_LAST_NUMBER, str(last_number))
+        edits.execute("DROP TABLE drike_reports")
+        edits.execute("DELETE FROM drike_settings WHERE name = %s", [_OLD_LAST_NUMBER])
+
+
+def _old_reports(edits: Database) -> Iterator[str]:
+    """The texts of the reports that an earlier version kept, by their numbers."""
+    number = -1
+    while True:
+        rows = select(
+            edits,
+            "SELECT number, report FROM drike_reports WHERE number > %s ORDER BY number LIMIT %s",
+            [number, _MOVED_AT_ONCE],
+        )
+        if not rows:
+            return
+        yield from (text for _, text in rows)
+        number = rows[-1][0]
+
+
+def _place(inbox: Database, text: str, last_number: int) -> int:
+    """Put a report into the inbox, with a new number if another one has its own.
+
+    Returns the last number that is used.
+    """
+    try:
+        report = read(Report, parse(text))
+    except ValueError as problem:
+        raise damaged(inbox.name, f"a report: {problem}") from None
+    found = select(inbox, "SELECT report FROM drike_inbox WHERE number = %s", [report.number])
+    if found and found[0][0] == text:
+        return last_number
+    if found:
+        last_number += 1
+        report = replace(report, number=last_number)
+    insert(inbox, "drike_inbox", [_row(report)])
+    return last_number
+
+
+class _Row(NamedTuple):
+    """A report as the table has it."""
+
+    number: int
+    state: int
+    author: str
+    topic: str
+    size: int
+    report: str
+
+
+def _row(report: Report) -> _Row:
+    text = _text(report)
+    size = len(text.encode())
+    topic = report.comment or "" if report.state is ReportState.SAMPLE else ""
+    return _Row(report.number, _CODES[report.state], report.author or "", topic, size, text)
 
 
 def _cleaned(value: Any) -> Any:

@@ -159,6 +159,10 @@ class PostgresDatabase:
         """A hash: PostgreSQL's text has no NUL character, and its index no long values."""
         return hashlib.sha256(text.encode()).digest()
 
+    def beside(self, create: bool) -> "PostgresDatabase":
+        """As in `Database`: this one, which has a table for it."""
+        return self
+
     @contextmanager
     def use(self) -> Iterator[None]:
         """As in `Database`."""

@@ -1,6 +1,7 @@
 """Reports of wrong answers, from files that other programs export."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,26 @@ from drike.support.rows import read_rows, shown, value_at
 # Under which names objects hold the text of a question, or of an answer.
 _QUESTIONS = ("question", "query", "input", "prompt", "text", "content")
 _ANSWERS = ("output", "answer", "response", "text", "content")
+KEPT = "it is kept already"
+LOOKED_FOR = (
+    "give rows with question and answer, correction or comment; of Langfuse traces or observations "
+    "with input, output and their scores, in scores or each in a column of its own, of which one "
+    "is 0 or less, false or bad, or a correction; or feedbacks of Open WebUI with data and snapshot"
+)
+# Columns of Langfuse's batch exports that hold a list and are no scores.
+_NO_SCORES = frozenset(
+    (
+        *("input", "output", "metadata", "tags", "comments", "observations", "modelParameters"),
+        *("toolCalls", "toolDefinitions", "toolCallNames", "traceTags", "userIds"),
+    )
+)
+_IN_LANGFUSE = ("traceId", "sessionId", "bookmarked", "traceName", "scores")  # one at least
+_BAD = frozenset(  # categories, in small letters with single spaces
+    (
+        *("false", "bad", "wrong", "incorrect", "negative", "poor", "dislike", "disliked"),
+        *("thumbs down", "thumb down", "down", "\N{THUMBS DOWN SIGN}", "not helpful", "unhelpful"),
+    )
+)
 
 
 def read_reports(path: Path, kept: Sequence[Report] = ()) -> tuple[list[Report], list[str]]:
@@ -27,7 +48,7 @@ def read_reports(path: Path, kept: Sequence[Report] = ()) -> tuple[list[Report],
         try:
             report = report_of(_fields_of(row.values))
             if _given(report) in known:
-                raise ValueError("it is kept already")
+                raise ValueError(KEPT)
             reports.append(report)
         except ValueError as problem:
             refused.append(f"{row.place}: {problem}")
@@ -43,7 +64,7 @@ def _fields_of(values: Mapping[str, Any]) -> Mapping[str, object]:
     """The fields of a report, as `report_of` takes them, by the program that wrote the row."""
     if isinstance(values.get("data"), dict) and "snapshot" in values:
         return _of_open_webui(values)
-    if "input" in values and ("output" in values or "scores" in values):
+    if "input" in values and ("output" in values or any(name in values for name in _IN_LANGFUSE)):
         return _of_langfuse(values)
     if "traceId" in values:
         raise ValueError(
@@ -77,32 +98,65 @@ def _of_open_webui(values: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def _of_langfuse(values: Mapping[str, Any]) -> Mapping[str, object]:
-    """A trace of Langfuse with its scores."""
+    """A trace or an observation of Langfuse with its scores."""
     listed = _parsed(values.get("scores"))
     scores = (
         [score for score in listed if isinstance(score, dict)] if isinstance(listed, list) else []
     )
+    scores += _scores_in_columns({**values, **listed} if isinstance(listed, dict) else values)
     corrections = [score for score in scores if score.get("dataType") == "CORRECTION"]
-    bad = [score for score in scores if score not in corrections and _is_bad(score.get("value"))]
+    bad = [score for score in scores if score not in corrections and _is_bad(score)]
     if not (corrections or bad):
-        raise ValueError("no score of it is a correction, or 0 or less")
+        raise ValueError("no score of it is a correction, or is 0 or less, false or bad")
 
     last_correction = corrections[-1] if corrections else {}
     corrected = last_correction.get("stringValue") or last_correction.get("value")
     comments = [str(score["comment"]) for score in (*corrections, *bad) if score.get("comment")]
+    comments += _comments_of(_parsed(values.get("comments")))
+    names = ", ".join(dict.fromkeys(str(score["name"]) for score in bad if score.get("name")))
     conversation = values.get("sessionId") or values.get("traceId") or values.get("id")
     return {
         "question": _text_of(_parsed(values["input"]), _QUESTIONS),
         "answer": _text_of(_parsed(values.get("output")), _ANSWERS),
         "correction": _text_of(_parsed(corrected), _ANSWERS),
-        "comment": "; ".join(comments) or "bad score",
-        "model": _plain(values.get("model")),
+        "comment": "; ".join(comments) or (f"bad score: {names}" if names else "bad score"),
+        "model": _plain(values.get("model") or values.get("providedModelName")),
         "conversation": _plain(conversation),
     }
 
 
-def _is_bad(score: object) -> bool:
-    return isinstance(score, int | float) and score <= 0
+def _scores_in_columns(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The scores of a batch export, each name of which is a column with a list of values."""
+    scores = []
+    for name, cell in values.items():
+        column = _parsed(cell)
+        if name in _NO_SCORES or not isinstance(column, list):
+            continue
+        kind = "CORRECTION" if name.casefold() == "correction" else ""
+        scores += [
+            {"name": name, "value": value, "stringValue": value, "dataType": kind}
+            for value in column
+            if isinstance(value, int | float | str)
+        ]
+    return scores
+
+
+def _comments_of(comments: object) -> list[str]:
+    """What people say of a trace in a batch export."""
+    if not isinstance(comments, list):
+        return []
+    said = [value_at(comment, "content") or comment for comment in comments]
+    return [text for text in said if isinstance(text, str)]
+
+
+def _is_bad(score: Mapping[str, Any]) -> bool:
+    """Whether a score is 0 or less, false, or a category that says that the answer is bad."""
+    value = score.get("value")
+    if isinstance(value, int | float):
+        return value <= 0
+    label = score.get("stringValue") if value is None else value
+    words_of_label = re.split(r"[\s_-]+", str(label).strip().casefold())
+    return " ".join(words_of_label) in _BAD
 
 
 def _text_of(value: object, names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +16,7 @@ from drike.stores.edit_store import EditStore
 from drike.stores.failures import BUSY, DAMAGED, FULL, Remedies, damaged, explained
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
-_APPLICATION = 0x64726B65  # "drke", in the header of the file
-_MIGRATIONS = [step.split("\n\n") for step in migrations("sqlite.sql")]
-_SCHEMA_VERSION = len(_MIGRATIONS)
+_BESIDE = "-inbox"  # behind the name of a store's file: the file with its inbox
 _CLOSED = "cannot be opened ({}): check the path and its permissions, or give another --store"
 _REMEDIES: Remedies = (  # by how names of SQLite's errors begin
     (("SQLITE_BUSY", "SQLITE_LOCKED"), UnavailableError, BUSY),
@@ -25,6 +24,27 @@ _REMEDIES: Remedies = (  # by how names of SQLite's errors begin
     (("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"), UnavailableError, _CLOSED),
     ("", StoreError, DAMAGED),
 )
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a file is for. application: the number in its header. steps: of its schema."""
+
+    application: int
+    steps: Sequence[Sequence[str]]
+
+    @property
+    def header(self) -> tuple[int, int]:
+        """The numbers of the program and of the schema in its header."""
+        return self.application, len(self.steps)
+
+
+def _kind(application: int, file: str) -> _Kind:
+    return _Kind(application, [step.split("\n\n") for step in migrations(file)])
+
+
+_EDITS = _kind(0x64726B65, "sqlite.sql")  # "drke"
+_INBOX = _kind(0x64726B69, "inbox.sql")  # "drki"
 
 
 class SqliteStore(EditStore):
@@ -52,8 +72,10 @@ class SqliteDatabase:
     # SQLite has no function that hashes.
     sum_of_marks_query: str | None = None
 
-    def __init__(self, path: Path, *, create: bool, wait: float) -> None:
+    def __init__(self, path: Path, *, create: bool, wait: float, kind: _Kind = _EDITS) -> None:
         self.name = str(path)
+        self._kind = kind
+        self._beside: SqliteDatabase | None = None
         self.generation = 0
         self._path = path.absolute()
         self._wait = wait
@@ -115,9 +137,22 @@ class SqliteDatabase:
                 return found
             time.sleep(min(remaining, _PAUSE))
 
+    def beside(self, create: bool) -> "SqliteDatabase | None":
+        """As in `Database`: a file beside this one."""
+        path = Path(self.name + _BESIDE)
+        with held(self._lock, self._wait, self.name):
+            if self._beside and not path.is_file():  # somebody has deleted it
+                self._beside.close()
+                self._beside = None
+            if self._beside is None and (create or path.is_file()):
+                self._beside = SqliteDatabase(path, create=create, wait=self._wait, kind=_INBOX)
+            return self._beside
+
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, and of the one beside it."""
         with self._lock:  # SQLite crashes if another thread is using it
+            if self._beside:
+                self._beside.close()
             self._connection.close()
 
     def _open(self, create: bool) -> None:
@@ -144,7 +179,7 @@ class SqliteDatabase:
         connection.execute("PRAGMA synchronous = EXTRA")
         # Readers need not wait for a large transaction until it commits.
         connection.execute("PRAGMA cache_spill = OFF")
-        if _header(connection) != (_APPLICATION, _SCHEMA_VERSION):
+        if _header(connection) != self._kind.header:
             self._migrate(connection, create)
         # SQLite before 3.51.3 can corrupt a file with a write-ahead log.
         connection.execute("PRAGMA journal_mode = DELETE")
@@ -154,17 +189,18 @@ class SqliteDatabase:
         connection.execute("BEGIN IMMEDIATE")
         application, version = _header(connection)  # another process may have made the tables
         [[tables]] = connection.execute("SELECT count(*) FROM sqlite_master")
-        if application != _APPLICATION and (version or tables):
+        latest = len(self._kind.steps)
+        if application != self._kind.application and (version or tables):
             raise StoreError(f"{self.name} is a database of another program: give another --store")
-        if version > _SCHEMA_VERSION:
+        if version > latest:
             raise StoreError(f"{self.name} was written by a newer drike: update drike to use it")
         if not (tables or create):
             raise damaged(self.name, "it is empty")
-        for statements in _MIGRATIONS[version:]:
+        for statements in self._kind.steps[version:]:
             for statement in statements:
                 connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+        connection.execute(f"PRAGMA application_id = {self._kind.application}")
+        connection.execute(f"PRAGMA user_version = {latest}")
         connection.execute("COMMIT")
 
     def _state_at_path(self) -> _FileState:
@@ -206,7 +242,7 @@ class SqliteDatabase:
         # A file that was overwritten may look to SQLite like the one whose pages it has in memory.
         if state.written != self._written and data_version == self._data_version:
             return True
-        return _header(self._connection) != (_APPLICATION, _SCHEMA_VERSION)
+        return _header(self._connection) != self._kind.header
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

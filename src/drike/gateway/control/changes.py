@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +30,7 @@ from drike.stores.edit_store import (
     required_approvals,
     versions_of,
 )
-from drike.stores.inbox import Inbox, ReportState
+from drike.stores.inbox import MOST_PAGED, Inbox, ReportState
 from drike.support.records import read
 
 SECONDS_FOR_STORE = 5.0  # that others may hold
@@ -88,16 +89,19 @@ class AdminCall:
                 403, "forbidden", f"this needs a key for {role}: ask somebody who has one"
             )
 
-    async def write(self, make: Make) -> Json:
+    async def write(self, make: Make, *, of_inbox: bool = False) -> Json:
         """Make changes, all or none, and answer once they are in force.
 
-        None are made if the store is late, or the client has hung up. Raises StoreError.
+        None are made if the store is late, or the client has hung up. of_inbox: whether they change
+        reports, too. Raises StoreError.
         """
         # Of the changes and what gives them up, the first to take it decides.
         settled = threading.Lock()
 
         def work() -> Sequence[EditVersion]:
-            with self.feed.store.transaction():
+            store = self.feed.store
+            inbox = Inbox(store.database).transaction() if of_inbox else nullcontext()
+            with inbox, store.transaction():
                 changes = make(self.feed.store) or ()
                 if not settled.acquire(blocking=False):
                     raise UnavailableError("the change was given up")
@@ -161,6 +165,8 @@ async def change(call: AdminCall) -> Json:
     call.require(_ROLES[name])
     why = {"author": call.principal.author, "reason": call.field("reason", str)}
     version = call.field("version", int)
+    if name == "approve" and version is None:
+        raise ValueError("version is missing: give the number of the version that you have seen")
     until = call.field("until", str)
     supersede = call.values.get("supersede") is True
     into = call.values.get("into")
@@ -231,17 +237,22 @@ async def approvals(call: AdminCall) -> Json:
 
 
 async def inbox(call: AdminCall) -> Json:
-    """The first open reports, or those of another state, in groups."""
+    """A page of open reports, or of those of another state, in groups.
+
+    It has `next` if there are more, which is given as `after` to see them.
+    """
     state = read(ReportState, call.request.query_params.get("state", ReportState.OPEN))
+    after = call.number("after", 0)
+    most = min(max(call.number("limit", MOST_PAGED), 1), MOST_PAGED)
 
     def work() -> Json:
-        found = Inbox(call.feed.store.database).reports(state)
-        groups = drafts.grouped(found[: drafts.MOST_SHOWN], call.feed.index)
+        page = Inbox(call.feed.store.database).page(state, after=after, most=most)
         listed = [
             {"edit": g.edit and summary(g.edit), "reports": list(map(asdict, g.reports))}
-            for g in groups
+            for g in drafts.grouped(page.reports, call.feed.index)
         ]
-        return {"groups": listed, "total": len(found)}
+        shown: Json = {"groups": listed, "total": page.total}
+        return shown if page.next is None else {**shown, "next": page.next}
 
     return await in_daemon_thread(work)
 
@@ -260,7 +271,7 @@ async def draft(call: AdminCall) -> Json:
     numbers = _numbers(call)
     author = call.principal.author
     return await call.write(
-        lambda store: drafts.draft(store, numbers, call.feed.index, author=author)
+        lambda store: drafts.draft(store, numbers, call.feed.index, author=author), of_inbox=True
     )
 
 
@@ -288,7 +299,7 @@ async def _for_each(call: AdminCall, act: Callable[[EditStore, int], object]) ->
         for number in numbers:
             act(store, number)
 
-    return await call.write(make)
+    return await call.write(make, of_inbox=True)
 
 
 def _numbers(call: AdminCall) -> list[int]:

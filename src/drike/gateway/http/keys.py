@@ -158,10 +158,7 @@ class Keys:
 
         Raises KeysError for an unusable tenant or name.
         """
-        if not _NAME.fullmatch(tenant):
-            raise KeysError(
-                f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63"
-            )
+        require_tenant_name(tenant)
         if name and not _can_name_person(name):
             raise KeysError(
                 f"{name!r} cannot name a person: use letters, digits, spaces, . - _ and @, up to 63"
@@ -235,6 +232,14 @@ class Keys:
             self._store.settings.save(_SETTING, text)
         else:
             write_text(self.path, text, private=True)
+
+
+def require_tenant_name(tenant: str) -> None:
+    """Refuse what cannot name a tenant. Raises KeysError."""
+    if not _NAME.fullmatch(tenant):
+        raise KeysError(
+            f"{tenant!r} cannot name a tenant: use small letters, digits and hyphens, up to 63"
+        )
 
 
 def open_keys(store: str, path: Path | None = None, *, create: bool = False) -> Keys | None:

@@ -40,7 +40,7 @@ from drike.gateway.metrics import Metrics
 from drike.gateway.options import Mode
 from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES
 from drike.gateway.slips import checked_reply
-from drike.stores.inbox import FullInboxError, Inbox, report_of
+from drike.stores.inbox import LARGEST, FullInboxError, Inbox, LargeReportError, report_of
 
 # Ends of paths that are probably for text: /engines/MODEL/completions and the like, of older
 # servers and of other APIs; and of batches of requests.
@@ -60,7 +60,7 @@ _ENDS_FOR_TEXT = (
     ":streamGenerateContent",
 )
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
-_LIMITS_OF_REPORTS = Limits(body=64 << 10)
+_LIMITS_OF_REPORTS = Limits(body=LARGEST)
 _MOST_DRAINED = 100
 MOST_REPORTS = 60  # of a key in a minute
 _MINUTE = 60.0  # seconds
@@ -163,7 +163,7 @@ class Gateway:
         visit.body_is_read = True
         with self._worked_on.taken(principal.tenant):
             call = _call(scope, body, visit.request_id, principal.tenant)
-            feed = await self.feed(principal.tenant)
+            feed = await self._feed_of(principal)
             await route.handler(visit, call, feed, principal)
 
     async def _drain(self, receive: Receive) -> bool:
@@ -184,6 +184,18 @@ class Gateway:
         if not self._worked_on.are_taken:
             return None
         return f"{self.limits.at_once:,} requests are in flight, and others are refused"
+
+    async def _feed_of(self, principal: Principal) -> EditFeed:
+        """The edits that a request sees. Raises RequestError."""
+        try:
+            return await self.feed(principal.tenant)
+        except StoreError as problem:  # which says where the store is: not for clients
+            report(problem)
+            raise RequestError(
+                503,
+                "unavailable",
+                "the edits of this key's tenant cannot be opened: tell the gateway's operator",
+            ) from None
 
     async def _pass_on(
         self, visit: _Visit, call: UpstreamCall, feed: EditFeed, principal: Principal
@@ -261,6 +273,8 @@ class Gateway:
         self._reports.check(principal)
         try:
             wrong_answer = report_of(parse(call.body))
+        except LargeReportError as problem:
+            raise RequestError(413, "report_too_large", str(problem)) from None
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
         self._reports.count(principal)
@@ -269,7 +283,7 @@ class Gateway:
         inbox = Inbox(feed.store.database)
         try:
             async with asyncio.timeout(_SECONDS_FOR_STORE):
-                [added] = await in_daemon_thread(inbox.add, [wrong_answer], author)
+                added = await in_daemon_thread(inbox.take, wrong_answer, author)
         except FullInboxError as problem:
             raise RequestError(429, "inbox_full", str(problem)) from None
         except (TimeoutError, StoreError):

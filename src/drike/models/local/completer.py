@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.answers.thoughts import without_thoughts
 from drike.models.local.architecture import forget_length, tolerates_padding
-from drike.models.local.attention import tree_inputs
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.scorer import Scorer
-from drike.models.local.scoring import forward
-from drike.models.local.token_trees import build_tree
+from drike.models.local.sharing import PAD, CheckedSharing, padded, shared_cache
 from drike.models.local.tokens import Tokens, decode
 from drike.models.protocols import Completion, cut
-
-_PAD = 0  # any token will do: padding is masked before a prompt and cut off after an answer
 
 
 class Batch(NamedTuple):
@@ -51,11 +45,12 @@ class Completer:
         self._model: Any = model
         self._tokenizer = tokenizer
         self._scorer = scorer
+        self._sharing = CheckedSharing(model)
 
     def batches(self, prompts: Sequence[Tokens]) -> list[Batch]:
         """Group prompts: first those with shared beginnings, then the others, the longest first."""
         tolerant = tolerates_padding(self._model)
-        families = self._scorer.families(prompts) if tolerant else []
+        families = self._families(prompts) if tolerant else []
         batches = [Batch(family, self._scorer.prefixes) for family in families]
 
         others = set(range(len(prompts))).difference(*families)
@@ -79,11 +74,7 @@ class Completer:
 
         With `prefixes`, what it shares is read once, and not at all if this cache has it.
         """
-        texts = [torch.tensor(prompt) for prompt in prompts]
-        is_token = [torch.ones_like(text) for text in texts]
-        # On the left, so that all answers begin in the same column.
-        ids = pad_sequence(texts, batch_first=True, padding_value=_PAD, padding_side="left")
-        mask = pad_sequence(is_token, batch_first=True, padding_side="left")
+        ids, mask = padded(prompts)
         answers_begin = ids.shape[1]
         end_tokens = self._model.generation_config.eos_token_id or []
         ending = _Ending(self._tokenizer, end_tokens, stop, answers_begin)
@@ -93,13 +84,13 @@ class Completer:
             cache = None
             tokens_computed = sum(map(len, prompts))
             if prefixes is not None:
-                cache, tokens_computed = _shared_cache(self._model, prompts, prefixes)
+                cache, tokens_computed = shared_cache(self._model, prompts, prefixes)
             output = self._model.generate(
                 ids.to(self._model.device),
                 max_new_tokens=max_tokens,
                 stopping_criteria=[ending],
                 attention_mask=mask.to(self._model.device),
-                pad_token_id=_PAD,
+                pad_token_id=PAD,
                 past_key_values=cache,
             )
 
@@ -111,6 +102,15 @@ class Completer:
             completions.append(Completion(text, len(prompts[row]), len(answer)))
             tokens_computed += len(answer)
         return Completed(completions, tokens_computed)
+
+    def _families(self, prompts: Sequence[Tokens]) -> list[list[int]]:
+        """Groups of prompts, by index, that share what they read, as far as that is exact."""
+        families = self._scorer.families(prompts)
+        allowed = []
+        for family in families:
+            if self._sharing.allows([prompts[i] for i in family], self._scorer.prefixes):
+                allowed.append(family)
+        return allowed
 
     def _has_room(
         self, batch: list[int], prompts: Sequence[Tokens], i: int, *, tolerant: bool
@@ -153,32 +153,3 @@ class _Ending:
         text = decode(self._tokenizer, written)
         answer = without_thoughts(text)  # "" while the model is thinking
         return written[-1] in self._end_tokens or cut(answer, self._stop) != answer
-
-
-def _shared_cache(
-    model: PreTrainedModel, prompts: Sequence[Tokens], prefixes: PrefixCache
-) -> tuple[DynamicCache, int]:
-    """Keys and values of prompts but their last tokens, and the number of tokens computed for all.
-
-    Those are [batch, heads, longest - 1, size of a head] in each layer, padded left. The last
-    tokens are left to be read, and counted. What the prompts share is read once, or taken from
-    `prefixes` if they have it.
-    """
-    tree = build_tree([prompt[:-1] for prompt in prompts])
-    trunk = tree.ids[: tree.trunk]
-    first, packed = prefixes.recall(trunk)
-    if first < len(tree):
-        inputs = tree_inputs(model, tree, first)
-        forward(model, np.array([0]), use_cache=True, past_key_values=packed, **inputs)
-        prefixes.keep(trunk, packed)
-    # Each prompt's keys and values are those at its path; what stands in the padding is masked.
-    padded_paths = np.zeros((len(tree.paths), tree.trunk), dtype=np.int64)
-    for row, path in enumerate(tree.paths):
-        padded_paths[row, tree.trunk - len(path) :] = path
-    places = torch.from_numpy(padded_paths).to(model.device)
-    unpacked = DynamicCache()
-    for i, layer in enumerate(cast("Any", packed.layers)):
-        keys = layer.keys[0][:, places].transpose(0, 1)
-        values = layer.values[0][:, places].transpose(0, 1)
-        unpacked.update(keys, values, i)
-    return unpacked, len(tree) - first + len(prompts)

@@ -126,6 +126,11 @@ def _unreadable(header: GgufHeader, name: str) -> Iterator[None]:
                 f"{name} has the architecture {header.architecture}, which transformers"
                 f" {transformers.__version__} does not read from GGUF: give a folder of safetensors"
             )
+        elif "ignore_mismatched_sizes" in text:
+            sentence = (
+                f"the weights in {name} do not have the shapes that transformers"
+                f" {transformers.__version__} reads from it: give a folder of safetensors"
+            )
         elif "Unrecognized configuration class" in text:
             sentence = f"{name} is not a causal language model: choose one that completes text"
         else:

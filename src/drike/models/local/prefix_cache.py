@@ -44,6 +44,10 @@ class PrefixCache:
     def __len__(self) -> int:
         return len(self._trunks)
 
+    def has_beginning(self, ids: Ids) -> bool:
+        """Whether a beginning of `ids` is cached."""
+        return self._longest_match(ids).length >= WORTH_KEEPING
+
     def recall(self, ids: Ids) -> tuple[int, DynamicCache]:
         """Find the longest cached beginning of `ids`.
 

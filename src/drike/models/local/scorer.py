@@ -113,16 +113,7 @@ class Scorer:
                 longest = max(len(prompt) for prompt in related)
                 rows = max(2, _CACHED * self.budget // longest)
                 families += [group[i : i + rows] for i in range(0, len(group), rows)]
-        for family in families:
-            if len(family) > 1:
-                self._check_first([prompts[i] for i in family])
-        return families if self.plan.strategy == "tree" else []
-
-    def _check_first(self, prompts: Sequence[Tokens]) -> None:
-        """Score the last tokens of prompts, if no check has shown that they can be read so."""
-        requests = [Encoded(prompt, len(prompt) - 1) for prompt in prompts]
-        if not self._reader.has_checked(requests):
-            self.read(requests)
+        return families
 
     def _read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
         used = Usage()

@@ -38,37 +38,39 @@ class TokenScores(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Scores in order, and the work they took.
-
-    spanned: number of tokens processed or taken from the prefix cache.
-    """
+    """Scores in order, and the work they took."""
 
     scores: list[TokenScores]
     usage: Usage
-    spanned: int
 
 
 class PackedRequests(NamedTuple):
-    """A packed tree of requests.
+    """Requests, and their packed tree.
 
     rows: the tree's tokens whose logits are needed, in order. rows_by_request: of each request,
     which of the `rows` predict its continuation and the token after it.
     """
 
+    requests: Sequence[Encoded]
     tree: TokenTree
     rows: Ids
     rows_by_request: list[Ids]
 
+    @property
+    def prompt(self) -> Ids:
+        """The trunk's tokens before the first whose logits are needed: these may be cached."""
+        return self.tree.ids[: min(self.tree.trunk, int(self.rows[0]))]
+
 
 def pack(requests: Sequence[Encoded]) -> PackedRequests:
-    """The packed tree of all requests."""
+    """Pack requests into one tree."""
     tree = build_tree([request.ids for request in requests])
     needed_by_request = [
         path[request.start - 1 :] for path, request in zip(tree.paths, requests, strict=True)
     ]
     rows = np.unique(np.concatenate(needed_by_request))
     rows_by_request = [np.searchsorted(rows, needed) for needed in needed_by_request]
-    return PackedRequests(tree, rows, rows_by_request)
+    return PackedRequests(requests, tree, rows, rows_by_request)
 
 
 def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
@@ -83,16 +85,15 @@ def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored
         rows = np.arange(request.start - 1, length)
         output = forward(model, rows, input_ids=ids)
         scores += token_scores(output.logits[0], [request], [np.arange(len(rows))])
-    usage = Usage(forwards=len(requests), tokens_computed=tokens)
-    return Scored(scores, usage, spanned=tokens)
+    return Scored(scores, Usage(forwards=len(requests), tokens_computed=tokens))
 
 
-def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
+def score_fork(model: PreTrainedModel, packed: PackedRequests) -> Scored:
     """Score with one forward per run of the tree.
 
     Each continues from a copy of the model's own cache, whatever that holds.
     """
-    tree, rows, rows_by_request = pack(requests)
+    tree, rows = packed.tree, packed.rows
     runs = tree.runs
     cache_name = state_name(model)
     if cache_name is None:
@@ -121,33 +122,29 @@ def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
             logits.append(output.logits[0, : len(rows_of_run)])
             if children_left[i]:
                 cache_by_run[i] = output[cache_name]
-    scores = token_scores(torch.cat(logits), requests, rows_by_request)
-    usage = Usage(forwards=len(runs), tokens_computed=len(tree))
-    return Scored(scores, usage, spanned=len(tree))
+    scores = token_scores(torch.cat(logits), packed.requests, packed.rows_by_request)
+    return Scored(scores, Usage(forwards=len(runs), tokens_computed=len(tree)))
 
 
 def score_tree(
-    model: PreTrainedModel, requests: Sequence[Encoded], prefixes: PrefixCache | None = None
+    model: PreTrainedModel, packed: PackedRequests, prefixes: PrefixCache | None = None
 ) -> Scored:
-    """Score with one forward over the packed tree of all requests.
+    """Score with one forward over the packed tree.
 
     The part of its trunk that is in `prefixes` is not read again.
     """
-    tree, rows, rows_by_request = pack(requests)
+    tree, rows = packed.tree, packed.rows
     if prefixes is None:
         first = 0
         inputs = tree_inputs(model, tree)
         output = forward(model, rows, **inputs)
     else:
-        prompt_length = min(tree.trunk, int(rows[0]))
-        prompt = tree.ids[:prompt_length]
-        first, cache = prefixes.recall(prompt)
+        first, cache = prefixes.recall(packed.prompt)
         inputs = tree_inputs(model, tree, first)
         output = forward(model, rows - first, use_cache=True, past_key_values=cache, **inputs)
-        prefixes.keep(prompt, cache)
-    scores = token_scores(output.logits[0], requests, rows_by_request)
-    usage = Usage(forwards=1, tokens_computed=len(tree) - first)
-    return Scored(scores, usage, spanned=len(tree))
+        prefixes.keep(packed.prompt, cache)
+    scores = token_scores(output.logits[0], packed.requests, packed.rows_by_request)
+    return Scored(scores, Usage(forwards=1, tokens_computed=len(tree) - first))
 
 
 def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:

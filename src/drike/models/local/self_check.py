@@ -1,20 +1,19 @@
-"""The scoring engine's check of itself: now and then scores are compared with plain forwards'.
+"""The scoring engine's check of itself: scores are compared with plain forwards' before they leave.
 
-When: at a reading that is deeper than any that was checked before (its longest request has more
-tokens, by a 64th), or that spans more than twice the tokens, the latter apart for readings that
-continued from a cached prefix and those that did not. Windows, sparse and hybrid attention depend
-on depth, so that a model may pass at short texts and be wrong at long ones. Texts in no order of
-length break the record of depth a few times in a thousand. A single request read without a cached
-prefix needs no check.
+When: at a reading that is deeper, or whose tree is larger, than any that was checked before, apart
+for readings that continued from a cached prefix and those that did not. Windows, sparse and hybrid
+attention depend on depth, so that a model may pass at short texts and be wrong at long ones. A
+single request read without a cached prefix needs no check.
 
-What: the log-probabilities of the shortest and the longest request of that reading, with those of a
-plain forward for each. If several are about the longest, it is one that leaves the tree's trunk,
-which alone is read as in a plain forward.
+What: the log-probabilities of the shortest request and of one of the longest, with those of a plain
+forward for each; and those of texts that go on from these (`reach`), so that the readings that
+follow need no check, and none is deeper than what was checked.
 
 What follows: scores that are off, or a model that raises an error at our inputs, first cost the
 model its prefix cache, then its strategy, for the next slower one, which is checked in turn. A
 strategy that passed before, and fails at greater depth, is given up for plain forwards, as the next
-one might do the same. A warning says so once.
+one might do the same. A warning says so once. A model whose plain forwards differ from one another
+is refused.
 """
 
 from __future__ import annotations
@@ -31,44 +30,25 @@ from drike.errors import ModelError
 from drike.models.local.architecture import encoding_of, remembers_length
 from drike.models.local.plans import Plan, Strategy, slower
 from drike.models.local.prefix_cache import PrefixCache
-from drike.models.local.scoring import Scored, disagreement, score_fork, score_naively, score_tree
-from drike.models.local.token_trees import build_tree
+from drike.models.local.reach import Ahead, Reach, ahead, none_ahead, reach_of
+from drike.models.local.scoring import (
+    PackedRequests,
+    Scored,
+    TokenScores,
+    disagreement,
+    pack,
+    score_fork,
+    score_naively,
+    score_tree,
+)
 from drike.models.local.tokens import Encoded
 
 # Errors that a model's forward may raise if it does not support our inputs.
-_UNSUPPORTED = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError)
-_LARGER = 2  # a reading that spans more times the tokens of any checked one is checked
-_DEEPER = 64  # and one that is deeper by more than this part
-_NEARLY = 7 / 8  # a request this long, compared with the longest, counts as one of the longest
+UNSUPPORTED = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError)
 _TOLERANCE = 1e-3  # nats, in float32
 _TOLERANCE_IN_HALF_PRECISION = 0.25
-
-
-@dataclass
-class _Checked:
-    """The largest readings that passed a check.
-
-    depth: tokens of the longest request. continued, from_start: tokens that readings spanned, with
-    a cached prefix and without.
-    """
-
-    depth: int = 0
-    continued: int = 0
-    from_start: int = 0
-
-    def covers(self, depth: int, spanned: int, *, is_continued: bool) -> bool:
-        """Whether a reading needs no further check."""
-        largest = self.continued if is_continued else self.from_start
-        deepest = self.depth + self.depth // _DEEPER
-        return spanned <= _LARGER * largest and depth <= deepest
-
-    def add(self, depth: int, spanned: int, *, is_continued: bool) -> None:
-        """Note that a reading passed."""
-        self.depth = max(self.depth, depth)
-        if is_continued:
-            self.continued = max(self.continued, spanned)
-        else:
-            self.from_start = max(self.from_start, spanned)
+_COMPARED = 64  # tokens at the end of a text that looks ahead
+_LONGER = 2  # a plain forward over this many times the tokens of any repeated one is repeated
 
 
 @dataclass(frozen=True)
@@ -77,6 +57,7 @@ class _Attempt:
 
     scored: Scored | None
     fault: str = ""
+    is_error: bool = False  # raised by the model
 
 
 class CheckedReader:
@@ -90,7 +71,10 @@ class CheckedReader:
         self.plan = plan
         self.prefixes = prefixes
         self._model = model
-        self._checked = _Checked()
+        self._config = model.config
+        self._reach_by_kind: dict[tuple[bool, int], Reach] = {}  # see `_kind`
+        self._looks_ahead = True
+        self._repeated = 0  # tokens of the longest text of which two plain forwards agreed
 
     @property
     def way(self) -> tuple[Strategy, bool]:
@@ -100,17 +84,10 @@ class CheckedReader:
         """
         return self.plan.strategy, self.prefixes.limit > 0
 
-    def has_checked(self, requests: Sequence[Encoded]) -> bool:
-        """Whether the planned strategy has passed a check that covers this reading."""
-        depth = _depth(requests)
-        spanned = len(build_tree([request.ids for request in requests]))
-        checked = self._checked
-        return any(checked.covers(depth, spanned, is_continued=way) for way in (True, False))
-
     def read(self, requests: Sequence[Encoded]) -> Scored:
         """Score by the planned strategy if it passes its check, else by a slower one that does.
 
-        Raises ModelError if the model computes no numbers.
+        Raises ModelError if the model computes no numbers, or others each time.
         """
         planned = self.plan.strategy
         faults: list[str] = []
@@ -126,7 +103,8 @@ class CheckedReader:
             faults.append(attempt.fault)
             reason = f"{planned!r} failed its check: {faults[0]}"
             self.plan = Plan(self._next_strategy(), reason)
-            self._checked = _Checked()
+            self._reach_by_kind = {}
+            self._looks_ahead = True
         if any(math.isnan(logprob) for score in scored.scores for logprob in score.logprobs):
             raise ModelError(
                 "the model computes no numbers: its weights are damaged, or too large for float16"
@@ -141,23 +119,21 @@ class CheckedReader:
 
     def _next_strategy(self) -> Strategy:
         """What follows a failed check: the next slower strategy, or plain forwards."""
-        if self._checked == _Checked():
+        if not self._reach_by_kind:
             return slower(self.plan.strategy)
         return "naive"
 
     def _attempt(self, requests: Sequence[Encoded]) -> _Attempt:
         """Score by the planned strategy, and check the scores if a check is due."""
         if self._must_be_read_apart(requests):
-            return _Attempt(score_naively(self._model, requests))
-        try:
-            scored = self._read_together(requests)
-        except torch.OutOfMemoryError:
-            raise
-        except _UNSUPPORTED as error:
-            return _Attempt(None, f"it raised {type(error).__name__}")
-        if not self._is_due(scored, _depth(requests)):
+            scored = score_naively(self._model, requests)
+            if self.plan.strategy == "naive":
+                self._require_repeatable(requests, scored)
             return _Attempt(scored)
-        return self._compared(scored, requests)
+        packed = pack(requests)
+        if self._is_covered(packed):
+            return self._read_together(packed, self.prefixes)
+        return self._checked(packed)
 
     def _must_be_read_apart(self, requests: Sequence[Encoded]) -> bool:
         """Whether there is nothing to share, or sharing is not exact here."""
@@ -165,62 +141,155 @@ class CheckedReader:
             return True
         if len(requests) == 1 and not self.prefixes.limit:
             return True
-        config = self._model.config
         longest = max(len(request.ids) for request in requests)
-        return remembers_length(config) and encoding_of(config, longest) > 0
+        return remembers_length(self._config) and encoding_of(self._config, longest) > 0
 
-    def _read_together(self, requests: Sequence[Encoded]) -> Scored:
-        if self.plan.strategy == "tree":
-            prefixes = self.prefixes if self.prefixes.limit else None
-            return score_tree(self._model, requests, prefixes)
-        return score_fork(self._model, requests)
+    def _read_together(self, packed: PackedRequests, prefixes: PrefixCache) -> _Attempt:
+        try:
+            if self.plan.strategy == "tree":
+                kept = prefixes if self.prefixes.limit else None
+                return _Attempt(score_tree(self._model, packed, kept))
+            return _Attempt(score_fork(self._model, packed))
+        except torch.OutOfMemoryError:
+            raise
+        except UNSUPPORTED as error:
+            return _Attempt(None, f"it raised {type(error).__name__}", is_error=True)
 
-    def _is_due(self, scored: Scored, depth: int) -> bool:
-        """Whether a reading is deeper than any checked one, or larger than those of its kind."""
-        is_continued = _is_continued(scored)
-        if len(scored.scores) == 1 and not is_continued:
-            return False
-        return not self._checked.covers(depth, scored.spanned, is_continued=is_continued)
+    def _kind(self, packed: PackedRequests) -> tuple[bool, int]:
+        """Whether a reading continues from a cached prefix, and its encoding of positions."""
+        is_continued = self.prefixes.limit > 0 and self.prefixes.has_beginning(packed.prompt)
+        return is_continued, encoding_of(self._config, packed.tree.trunk)
 
-    def _compared(self, scored: Scored, requests: Sequence[Encoded]) -> _Attempt:
-        """Compare the scores of two requests with plain forwards'."""
-        sample = _sample(requests)
-        plain = score_naively(self._model, [requests[i] for i in sample])
-        off = disagreement([scored.scores[i] for i in sample], plain.scores)
-        is_exact = off <= self._tolerance()  # so that nan fails, too
-        if not is_exact:
-            return _Attempt(None, f"log-probabilities were off by {off:.2g}")
-        is_continued = _is_continued(scored)
-        self._checked.add(_depth(requests), scored.spanned, is_continued=is_continued)
-        return _Attempt(scored._replace(usage=scored.usage + plain.usage))
+    def _is_covered(self, packed: PackedRequests) -> bool:
+        """Whether a check that was passed shows that a reading is right."""
+        kind = self._kind(packed)
+        is_continued, _ = kind
+        if len(packed.requests) == 1 and not is_continued:
+            return True
+        reach = self._reach_by_kind.get(kind, Reach())
+        return reach.covers(reach_of(packed.tree))
 
-    def _tolerance(self) -> float:
-        if self._model.dtype == torch.float32:
-            return _TOLERANCE
-        return _TOLERANCE_IN_HALF_PRECISION
+    def _checked(self, packed: PackedRequests) -> _Attempt:
+        """Score requests, and compare some of them, and texts that look ahead, with plain forwards.
+
+        The texts are read apart, as scores must not depend on when a check is due.
+        """
+        kind = self._kind(packed)  # before the reading adds to the prefixes
+        attempt = self._read_together(packed, self.prefixes)
+        if attempt.scored is None:
+            return attempt
+        scores, usage = attempt.scored
+        texts = [request.ids for request in packed.requests]
+        further = none_ahead(packed.tree)
+        reach = reach_of(packed.tree)
+        if self._looks_ahead:
+            further = ahead(texts, packed.tree, self._config)
+        if further.texts:
+            extended = pack([*packed.requests, *_asking(further)])
+            looked = self._look_ahead(extended, further, kind)
+            if looked.scored is not None:
+                usage += looked.scored.usage
+                reach = further.reach_in(extended.tree)
+            elif looked.is_error:
+                # These may be the only texts that the model cannot read, or the memory cannot hold.
+                self._looks_ahead = False
+                further = none_ahead(packed.tree)
+            else:
+                return looked
+        compared = self._compared(packed.requests, scores, further.sample)
+        if compared.scored is None:
+            return compared
+        usage += compared.scored.usage
+        self._reach_by_kind[kind] = self._reach_by_kind.get(kind, Reach()).including(reach)
+        return _Attempt(Scored(scores, usage))
+
+    def _look_ahead(
+        self, extended: PackedRequests, further: Ahead, kind: tuple[bool, int]
+    ) -> _Attempt:
+        """Score requests with the texts that look ahead of them, and compare some of the latter."""
+        is_continued, _ = kind
+        own = len(extended.requests) - len(further.texts)
+        try:
+            read = self._read_together(extended, self.prefixes if is_continued else PrefixCache(0))
+            if read.scored is None:
+                return read
+            sample = [own + i for i in further.compared]
+            compared = self._compared(extended.requests, read.scored.scores, sample, ahead=True)
+        except torch.OutOfMemoryError:
+            return _Attempt(None, "memory ran out", is_error=True)
+        if compared.scored is None:
+            return compared
+        return _Attempt(Scored([], read.scored.usage + compared.scored.usage))
+
+    def _compared(
+        self,
+        requests: Sequence[Encoded],
+        scores: Sequence[TokenScores],
+        sample: Sequence[int],
+        *,
+        ahead: bool = False,
+    ) -> _Attempt:
+        """The plain scores of some requests, by index, or how much others differ from them."""
+        try:
+            plain = score_naively(self._model, [requests[i] for i in sample])
+        except torch.OutOfMemoryError:
+            raise
+        except UNSUPPORTED as error:
+            fault = f"a plain forward raised {type(error).__name__}"
+            return _Attempt(None, fault, is_error=True)
+        for i, score in zip(sample, plain.scores, strict=True):
+            off = self._off(scores[i], score, looks_ahead=ahead)
+            if not off <= tolerance(self._model):  # so that nan fails, too
+                self._require_repeatable([requests[i]], Scored([score], plain.usage))
+                return _Attempt(None, f"log-probabilities were off by {off:.2g}")
+        return _Attempt(plain)
+
+    def _off(self, score: TokenScores, plain: TokenScores, *, looks_ahead: bool) -> float:
+        """How much a score is off, in nats.
+
+        In half precision, single ones of the many tokens that look ahead are off by chance.
+        """
+        differences = [abs(a - b) for a, b in zip(score.logprobs, plain.logprobs, strict=True)]
+        if looks_ahead and self._model.dtype != torch.float32:
+            return sum(differences) / len(differences)
+        # So that nan, which `max` may overlook, is the largest.
+        return max(differences, key=lambda off: (math.isnan(off), off))
+
+    def _require_repeatable(self, requests: Sequence[Encoded], scored: Scored) -> None:
+        """Read the longest request plainly once more, if no longer one was.
+
+        Raises ModelError if its score differs from the one that was read before.
+        """
+        lengths = [len(request.ids) for request in requests]
+        longest = lengths.index(max(lengths))
+        if lengths[longest] < _LONGER * self._repeated:
+            return
+        again = score_naively(self._model, [requests[longest]])
+        off = disagreement([scored.scores[longest]], again.scores)
+        if off > tolerance(self._model):
+            raise ModelError(differs(self._model, off))
+        self._repeated = lengths[longest]
 
 
-def _is_continued(scored: Scored) -> bool:
-    """Whether a reading took tokens from the prefix cache."""
-    return scored.spanned > scored.usage.tokens_computed
+def tolerance(model: PreTrainedModel) -> float:
+    """How much a log-probability may differ from a plain forward's, in nats."""
+    return _TOLERANCE if model.dtype == torch.float32 else _TOLERANCE_IN_HALF_PRECISION
 
 
-def _depth(requests: Sequence[Encoded]) -> int:
-    """The tokens of the longest request."""
-    return max(len(request.ids) for request in requests)
+def differs(model: PreTrainedModel, off: float) -> str:
+    """Why a model is refused whose plain forwards over one text differ, and what to do."""
+    name = type(model).__name__
+    seed = "set `hash_seed` in its config.json to a number, or "
+    remedy = f"{seed if hasattr(model.config, 'hash_seed') else ''}choose another model"
+    return (
+        f"{name} gives the same text other log-probabilities each time (off by {off:.2g} nats),"
+        f" as it draws numbers at random while it reads, so that no result can be trusted: {remedy}"
+    )
 
 
-def _sample(requests: Sequence[Encoded]) -> list[int]:
-    """Which requests are compared: the shortest, and one of the longest.
-
-    That is one that leaves the tree's trunk, if there is, as the trunk alone is easily right.
-    """
-    tree = build_tree([request.ids for request in requests])
-    lengths = [len(request.ids) for request in requests]
-    shortest = lengths.index(min(lengths))
-    longest = lengths.index(max(lengths))
-    branches = [i for i, path in enumerate(tree.paths) if path[-1] >= tree.trunk]
-    deepest_branch = max(branches, key=lengths.__getitem__, default=longest)
-    if lengths[deepest_branch] >= _NEARLY * lengths[longest]:
-        longest = deepest_branch
-    return [shortest, longest]
+def _asking(further: Ahead) -> list[Encoded]:
+    """Texts that look ahead, with the last tokens of those that are compared as continuations."""
+    return [
+        Encoded(text, max(1, len(text) - (_COMPARED if i in further.compared else 1)))
+        for i, text in enumerate(further.texts)
+    ]

@@ -24,10 +24,16 @@ window.inboxView = ({$, api, h, fill, button, when, fact, tried, say, may, proof
       h('div', {class: 'does'}, button('Draft an edit', tried(() => draft(numbers))), button('Close\u2026', () => { closing.hidden = false; why.focus(); })));
   }
 
-  async function showReports() {
-    const answer = await api('inbox');
+  // The last row of a page of reports or samples, which shows those behind it.
+  function moreRow(answer, show) {
+    return answer.next ? [h('li', {class: 'none'}, button('Show the next ones', tried(() => show(answer.next))))] : [];
+  }
+
+  async function showReports(given) {
+    const after = Number.isInteger(given) ? given : 0;
+    const answer = await api(`inbox?after=${after}`);
     $('reported').textContent = answer.total ? `${answer.total.toLocaleString()} open ${answer.total === 1 ? 'report' : 'reports'}` : 'No open reports. Applications send them with POST /feedback.';
-    fill($('reports'), ...answer.groups.map(groupRow));
+    fill($('reports'), ...answer.groups.map(groupRow), ...moreRow(answer, showReports));
   }
 
   async function draft(numbers) {
@@ -58,15 +64,16 @@ window.inboxView = ({$, api, h, fill, button, when, fact, tried, say, may, proof
     $('drafted').hidden = false;
   }
 
-  async function showSamples() {
-    const {groups} = await api('inbox?state=sample');
+  async function showSamples(given) {
+    const after = Number.isInteger(given) ? given : 0;
+    const answer = await api(`inbox?state=sample&after=${after}`);
     const wrong = (sample) => button('This answer is wrong', tried(async () => {
       await api('inbox/wrong', {reports: [sample.number]});
       say('It is in the inbox.');
       await showSamples();
     }));
-    const rows = groups.flatMap((group) => group.reports).map((sample) => h('li', {'data-sample': sample.number}, h('div', {class: 'body'}, reportBody(sample)), h('div', {class: 'does'}, wrong(sample))));
-    fill($('samples'), ...(rows.length ? rows : [h('li', {class: 'none'}, 'No texts are kept. Start the gateway with --keep-samples N to keep some of each edit\u2019s answers.')]));
+    const rows = answer.groups.flatMap((group) => group.reports).map((sample) => h('li', {'data-sample': sample.number}, h('div', {class: 'body'}, reportBody(sample)), h('div', {class: 'does'}, wrong(sample))));
+    fill($('samples'), ...(rows.length ? [...rows, ...moreRow(answer, showSamples)] : [h('li', {class: 'none'}, 'No texts are kept. Start the gateway with --keep-samples N to keep some of each edit\u2019s answers.')]));
   }
 
   return {showReports, showSamples};
