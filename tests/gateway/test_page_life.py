@@ -187,6 +187,8 @@ def test_every_move_that_the_page_offers_is_accepted(
         for id, move in enumerate(offered, 1):
             goal = {"active": "shadow", "shadow": "active"}.get(versions[-1]["status"], "active")
             body = {"into": goal} if move == "propose" else bodies.get(move, {})
+            if move == "approve":
+                body = {"version": versions[-1]["version"]}
             path = f"/admin/v1/edits/{id}/{'status' if move in ('shadow', 'active') else move}"
             status, answer = serving.manage("POST", path, body, **head)
             assert status == 200, (move, answer)

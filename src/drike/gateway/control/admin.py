@@ -136,7 +136,10 @@ async def _refusal(request: Request, problem: Exception) -> Response:
             sentence = f"the admin port does not offer {request.method} {request.url.path}"
             return _error(problem.status_code, "no_such_path", sentence)
         case RequestError() | UpstreamError():
-            return _error(problem.status, problem.code, str(problem))
+            response = _error(problem.status, problem.code, str(problem))
+            if problem.status == 429:
+                response.headers["retry-after"] = str(problem.retry_after)
+            return response
         case ConflictError():
             rivals = [edit_json(edit) for edit in problem.rivals]
             return _error(409, "conflict", str(problem), rivals=rivals, repeated=problem.repeated)
