@@ -78,7 +78,7 @@ class Corrections:
         followed = follower.follow(conversation)
         decision = followed.decision
         reason = decision.reason if decision else "the last turn is no user's"
-        for path, text in followed.texts(conversation).items():
+        for path, text in followed.texts(conversation, _plain(request)).items():
             request = _with_text(request, path, text)
         return Corrected(request, followed.edits, reason, followed.contradicted)
 

@@ -145,7 +145,8 @@ class SqliteDatabase:
                 self._beside.close()
                 self._beside = None
             if self._beside is None and (create or path.is_file()):
-                self._beside = SqliteDatabase(path, create=create, wait=self._wait, kind=_INBOX)
+                # Made also where a kill has left it without tables.
+                self._beside = SqliteDatabase(path, create=True, wait=self._wait, kind=_INBOX)
             return self._beside
 
     def close(self) -> None:

@@ -175,6 +175,9 @@ def decision_json(decision: Decision, feed: EditFeed) -> Json:
             _candidate_json(candidate, feed) for candidate in decision.candidates[:_MAX_CANDIDATES]
         ],
         "reason": decision.reason,
+        "threshold": getattr(
+            feed.gate, "threshold", None
+        ),  # of probabilities, which names have not
     }
 
 
