@@ -78,7 +78,7 @@ class Trials:
         """
         model = call.field("model", str) or "default"
         with self.limits.trial(call.principal):
-            versions = await in_daemon_thread(versions_of, call.feed.store, call.id)
+            versions = await call.read(lambda: versions_of(call.feed.store, call.id))
             record = replace(versions[-1].record, only=())  # whatever requests it is for
             edit = replace(versions[-1], record=record)
             feed = await in_daemon_thread(call.feed.trying, [edit])
@@ -175,6 +175,9 @@ def decision_json(decision: Decision, feed: EditFeed) -> Json:
             _candidate_json(candidate, feed) for candidate in decision.candidates[:_MAX_CANDIDATES]
         ],
         "reason": decision.reason,
+        "threshold": getattr(
+            feed.gate, "threshold", None
+        ),  # of probabilities, which names have not
     }
 
 
