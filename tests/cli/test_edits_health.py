@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from drike.cli.console import console
 from drike.edits.record import EditRecord, Status
 from drike.stores.opening import open_store
 from drike.stores.traffic import Counted, TrafficCounts
@@ -105,6 +106,21 @@ def test_the_report_is_a_page_that_needs_nothing_else(
 
 
 def test_without_counts_or_a_store_they_say_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "send some through drike serve" in said(capsys, "report")
+    assert "send some through the gateway" in said(capsys, "report")
     for command in ("health", "report"):
         assert "there is no store of edits" in said(capsys, command, "--store", "none.db", code=1)
+
+
+def test_the_table_of_health_fits_80_columns_with_all_outcomes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = ("new", "old", "both", "neither", "refused", "unread")
+    count(*((1, "on", what, 12_345) for what in ("matched", "tokens", *outcomes)))
+    monkeypatch.setattr(console, "_width", 80)
+    capsys.readouterr()
+    assert run("edits", "health", "--at-least", "0.1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    words = " ".join(lines).split()
+    assert {"asked", "new", "otherwise", "12,345", "neither", "refused", "unread"} <= set(words)
+    assert any("old 12,345" in line for line in lines), "a number stays beside its outcome"

@@ -202,3 +202,16 @@ def test_samples_are_listed_reported_and_forgotten(edits: Edits) -> None:
     assert "report 3 is no sample" in edits("inbox", "--wrong", "3", code=1)
     assert edits("inbox").endswith("edits.db: 1 report")
     assert edits("inbox", "--forget-samples") == "1 sample deleted"
+
+
+def test_a_negative_exemplar_says_what_it_covers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = str(tmp_path / "edits.db")
+    fact = "The CEO of Halcyon is -> Ann"
+    asked = "Who is the CEO of Halcyon Sweden?"
+    assert run("edits", "add", "--fact", fact, "--subject", "Halcyon", "--store", store) == 0
+    assert "a --never holds for" not in " ".join("".join(capsys.readouterr()).split())
+    assert run("edits", "change", "1", "--never", asked, "--store", store) == 0
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "a --never holds for that question alone" in said and "others of its kind" in said

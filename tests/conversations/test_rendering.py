@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, clean, defused
+from drike.conversations.imitations import defused
+from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, clean
 from drike.edits.edit import Edit
 from drike.edits.record import as_stored
 from drike.research.editors.factprompt import FactPrompt

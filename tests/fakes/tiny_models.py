@@ -128,6 +128,13 @@ def gpt1() -> Any:
     )
 
 
+def reformer(**more: Any) -> Any:
+    """Of texts longer than 64 tokens it reads what random hashes choose."""
+    sizes = {"axial_pos_embds": False, "attention_head_size": 8, "feed_forward_size": 48}
+    config = hf.ReformerConfig(**SMALL | sizes | more, is_decoder=True)
+    return hf.ReformerModelWithLMHead(config)
+
+
 def dynamic_rope() -> Any:
     rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
     return llama(max_position_embeddings=96, rope_parameters=rope)

@@ -8,7 +8,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +21,9 @@ from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
 from drike.gates.decision import Gate
 from drike.gateway.control import changes
+from drike.gateway.control.trial_limits import TrialLimits
+from drike.gateway.errors import RequestError
+from drike.gateway.http.keys import KeyRole, Keys, Principal
 from drike.gateway.http.relay import Limits
 from drike.gateway.http.threads import in_daemon_thread
 from drike.stores.imports import import_edits
@@ -203,7 +208,7 @@ def test_a_question_that_takes_the_gate_too_long_is_refused(
 def test_a_trial_is_bounded_and_ends_with_its_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.gateway.control.trials._MAX_TRIALS", 1)
+    monkeypatch.setattr("drike.gateway.control.trial_limits._MOST_OF_TENANT", 1)
     gone = threading.Event()
 
     def endless(handler: RawHandler, call: Received) -> None:
@@ -232,6 +237,93 @@ def test_a_trial_is_bounded_and_ends_with_its_client(
             wait_until(lambda: len(above.calls) >= 2)
             assert gateway.manage("POST", "/admin/v1/try", {"query": "more"})[0] == 429
         assert gone.wait(HANG)
+
+
+def test_no_key_and_no_tenant_shuts_others_out_of_trials(tmp_path: Path) -> None:
+    held = threading.Event()
+
+    def slow(handler: RawHandler, call: Received) -> None:
+        if b"Hold" in call.body:
+            held.wait(HANG)
+        handler.reply(200, json.dumps({"choices": [{"message": {"content": "Oslo"}}]}).encode())
+
+    keys = Keys(tmp_path / "keys.json")
+    eve, bob, cid = (
+        {"Authorization": f"Bearer {keys.add(*key)}"}
+        for key in (
+            ("default", KeyRole.PROPOSE, "Eve"),
+            ("default", KeyRole.PROPOSE, "Bob"),
+            ("shop", KeyRole.PROPOSE, "Cid"),
+        )
+    )
+    hold = replace(ENTRY, query="Hold Peru, whose capital is")
+    with (
+        upstream(slow) as above,
+        running(above.url, tmp_path, hold, keys=keys) as gateway,
+        ThreadPoolExecutor(16) as pool,
+    ):
+
+        def verify() -> tuple[int, dict[str, str], bytes]:
+            url = f"{gateway.admin}/admin/v1/edits/1/verify"
+            return ask(url, "POST", b"{}", Content_Type="application/json", **eve)
+
+        verifying = [pool.submit(verify) for _ in range(16)]
+        wait_until(lambda: sum(one.done() for one in verifying) == 14)
+        refused = [one.result() for one in verifying if one.done()]
+        assert {(status, headers["retry-after"]) for status, headers, _ in refused} == {(429, "1")}
+        assert b"2 trials of this key are under way" in refused[0][2]
+        for other in (bob, cid):
+            assert gateway.manage("POST", "/admin/v1/try", {"query": "Oslo?"}, **other)[0] == 200
+        held.set()
+        assert [one.result()[0] for one in verifying].count(200) == 2
+
+
+def test_a_key_causes_so_many_requests_to_the_upstream_in_a_minute(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    eve, bob = (
+        {"Authorization": f"Bearer {keys.add('default', KeyRole.PROPOSE, name)}"}
+        for name in ("Eve", "Bob")
+    )
+    long = replace(
+        ENTRY, subject="Chad", query="The capital of Chad is", aliases=(),
+        paraphrases=tuple(f"Wording {number} of Chad is" for number in range(100)),
+    )  # fmt: skip
+    with upstream() as above, running(above.url, tmp_path, ENTRY, long, keys=keys) as gateway:
+        path = f"{gateway.admin}/admin/v1/edits/1/verify"
+        for _ in range(61):
+            status, headers, answer = ask(
+                path, "POST", b"{}", Content_Type="application/json", **eve
+            )
+            if status == 429:
+                break
+        assert status == 429 and 0 < int(headers["retry-after"]) <= 60
+        assert b"this key has 60 a minute: try again in " in answer
+        assert 0 < len(above.calls) <= 60
+        asked = len(above.calls)
+        status, answer = gateway.manage("POST", "/admin/v1/edits/2/verify", {}, **bob)
+        assert (status, answer["error"]["code"]) == (400, "too_many_questions")
+        assert "prove it by command (drike edits verify)" in answer["error"]["message"]
+        assert len(above.calls) == asked
+        assert gateway.manage("POST", "/admin/v1/try", {"query": ABOUT}, **bob)[0] == 200
+
+
+def test_what_a_key_has_spent_counts_for_a_minute() -> None:
+    now = [0.0]
+    limits = TrialLimits(lambda: now[0])
+    eve, bob = (Principal("shop", KeyRole.PROPOSE, key) for key in ("1", "2"))
+    for now[0], calls in ((0.0, 20), (10.0, 30)):
+        limits.spend(eve, calls)
+    for calls, seconds in ((10, 0), (11, 50), (31, 60), (60, 60)):
+        now[0] = 10.0
+        if seconds:
+            with pytest.raises(RequestError) as refused:
+                limits.spend(eve, calls)
+            assert refused.value.retry_after == seconds
+        else:
+            limits.spend(eve, calls)
+    limits.spend(bob, 60)
+    now[0] = 60.0
+    limits.spend(eve, 20)
 
 
 def test_a_slow_or_large_body_is_refused(

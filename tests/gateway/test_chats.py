@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,26 @@ def failing(times: int, status: int = 503) -> Any:
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "_LONGEST_PAUSE", 0.01)
     monkeypatch.setattr(asking, "_FIRST_PAUSE", 0.01)
+
+
+def test_a_pause_that_an_upstream_asks_for_is_waited_for_or_stated() -> None:
+    def busy(pause: str) -> Any:
+        def respond(handler: RawHandler, call: Received) -> None:
+            if len(handler.recorded.calls) == 1:
+                return handler.reply(503, b'{"error": {"message": "busy"}}', Retry_After=pause)
+            return handler.reply(200, json.dumps(completed("Lima")).encode())
+
+        return respond
+
+    with upstream(busy("0.2")) as above:
+        began = time.monotonic()
+        assert ask(above.url)[0].text == "Lima" and time.monotonic() - began >= 0.2
+    with upstream(busy("3600")) as above:
+        with pytest.raises(
+            ServerError, match=r"busy; it asks to wait 3,600 seconds \(about 60 min"
+        ):
+            ask(above.url)
+        assert len(above.calls) == 1
 
 
 def test_equal_requests_of_a_run_are_sent_once() -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from drike.conversations.rendering import defused
+from drike.conversations.imitations import defused
 from drike.gates.by_name import Named
 from drike.gateway.calls import Reply, UpstreamCall
 from drike.gateway.http.routes import Gateway

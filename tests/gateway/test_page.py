@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from drike.edits.record import EditRecord, Status
+from drike.gates.by_name import Named
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import GatewayOptions, Mode
 from drike.stores.moves import rollback
@@ -241,6 +242,29 @@ def test_a_question_is_tried_before_and_after_with_the_reasons(page: Browser) ->
     assert "Lima" in page.run(text("before")) and "Oslo" in page.run(text("after"))
     decision = page.run(text("decision"))
     assert "One edit fires" in decision and "is named" in decision and "100\u202f%" in decision
+    assert "the question names \u201cperu\u201d" in decision
+
+
+class WithThreshold(Named):
+    """Names, and a threshold as gates with probabilities have it."""
+
+    threshold = 0.4
+
+
+@in_browser
+def test_a_trial_shows_the_threshold_and_folds_the_features(
+    window: Browser, tmp_path: Path
+) -> None:
+    with (
+        upstream(answer) as above,
+        running(above.url, tmp_path, PERU, gate=WithThreshold()) as gateway,
+    ):
+        window.call("POST", "/url", url=f"{gateway.admin}/#try")
+        enter(window, "#question", "What is the capital of Peru?")
+        click(window, "Show the decision only")
+        window.wait("document.querySelector('#decision details') !== null")
+        assert "it fires from 40\u202f% on" in window.run(text("decision"))
+        assert not window.run("document.querySelector('#decision details').open")
 
 
 @in_browser
@@ -269,7 +293,7 @@ def test_a_wrong_fire_becomes_a_negative_exemplar_and_a_miss_a_wording(
     page.wait(f"{text('fired')}.includes('Is the Republic of Peru large?')")
     assert "Who sells Chile sauce?" in page.run(text("missed"))
     click(page, "Never fire on this", "#fired")
-    page.wait(f"{SAID} === 'Edit 1 no longer fires on this.'")
+    page.wait(f"{SAID}.startsWith('Edit 1 no longer fires on this question, in whatever case.')")
     assert gateway.feed.snapshot.edits[1].record.negatives == ("Is the Republic of Peru large?",)
     assert decided(gateway.feed, "Is the Republic of Peru large?").matched == ()
     click(page, "Undo", "#toast")
@@ -316,7 +340,7 @@ def test_health_says_how_edits_fare_and_what_to_do_where_nothing_was_counted(
         window.logs()
         window.call("POST", "/url", url=f"{serving.admin}/#health")
         window.wait(f"{text('on')}.includes('Switch edits on, and ask')")
-        assert "send some through drike serve" in window.run(text("said-of-traffic"))
+        assert "send some through the gateway" in window.run(text("said-of-traffic"))
         for _ in range(3):
             serving.chat(WORDINGS[0])
         window.call("POST", "/refresh")

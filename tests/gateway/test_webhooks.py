@@ -329,3 +329,19 @@ def test_no_failure_of_a_tenant_ends_the_round_of_others(
     asked = gone.settings.get.call_count
     sender._send_due()
     assert names(told) == ["proposed"] and gone.settings.get.call_count == asked, "it waits"
+
+
+def test_a_text_that_may_be_read_in_another_order_is_also_sent_as_it_can_be_shown(
+    store: EditStore,
+) -> None:
+    told: Told = []
+    sender = notifier(store, told)
+    sender.send_new()
+    store.put(replace(PROPOSED, target_new="Oslo \u202eamiL\u202c", reason="\u05d0 1, \u05d1 2"))
+    sender.send_new()
+    [(_, event)] = told
+    assert event["edit"]["target_new"] == "Oslo \u202eamiL\u202c"
+    assert event["shown"] == {
+        "target_new": "\u2068Oslo \\u202eamiL\\u202c\u2069",
+        "reason": "\u2068\u05d0 1, \u05d1 2\u2069",
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from drike.live.drafts import (
 )
 from drike.live.report_texts import Objects, objects_of, statement_of, subject_of
 from drike.stores.inbox import Inbox, Report, ReportState
+from drike.stores.moves import approve
 from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.models import ScriptedModel
@@ -211,3 +213,42 @@ def test_a_draft_by_a_model_has_what_rules_do_not_find(tmp_path: Path) -> None:
             record.status is Status.DRAFT
             and Inbox(store.database).report(1).state is ReportState.CLOSED
         )
+
+
+MISSED = "Say, from which town do they run Peru nowadays?"
+
+
+@pytest.mark.parametrize(
+    ("answer", "correction"),
+    [("Lima", "it's Oslo, not Lima"), ("Lima.", "OSLO"), ("The capital of Peru is Lima.", None)],
+)
+def test_a_question_that_missed_its_edit_becomes_a_wording_of_it(
+    answer: str, correction: str | None, tmp_path: Path
+) -> None:
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        [edit] = store.put(replace(PERU, target_true="Lima"))
+        Inbox(store.database).add([Report(MISSED, answer, correction)], None)
+        index = EditIndex.of(snapshot(store).in_force(datetime.now(UTC)))
+        [change] = draft(store, [1], index, author="Ann")
+        assert (change.id, change.record.status) == (edit.id, Status.PROPOSED)
+        assert change.record.paraphrases == (*PERU.paraphrases, MISSED)
+        assert change.record.reason == "missed the question of report 1"
+        assert Inbox(store.database).report(1).edit == edit.id
+        assert len(snapshot(store).edits) == 1
+
+        approve(store, edit.id, author="Bob")
+        index = EditIndex.of(snapshot(store).in_force(datetime.now(UTC)))
+        Inbox(store.database).add([Report(MISSED.upper(), answer, correction)], None)
+        with pytest.raises(DraftError, match="says this already, in the words of the report"):
+            draft(store, [2], index)
+        with pytest.raises(DraftError, match="report 1 is closed"):
+            draft(store, [1], index)
+
+
+def test_another_answer_about_the_subject_is_another_edit(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        store.put(PERU)
+        Inbox(store.database).add([Report(MISSED, "Lima", "Cusco")], None)
+        index = EditIndex.of(snapshot(store).in_force(datetime.now(UTC)))
+        [change] = draft(store, [1], index)
+        assert (change.id, change.record.status) == (2, Status.DRAFT)

@@ -28,6 +28,17 @@ EXACT = 1e-3  # nats
 # One of each kind: split attention, windows, forks, a sparse indexer, ALiBi.
 FEW = ("llama", "gemma3_text", "bloom", "doge", "deepseek_v32")
 
+# What they read depends on depth: windows, indexers, compressed keys.
+SPARSE = (
+    "moshi",
+    "glm_moe_dsa",
+    "deepseek_v32",
+    "doge",
+    "dots3_note_text",
+    "axk2",
+    "deepseek_v4",
+    "hy_v4",
+)
 MOST_UNBUILT = 15
 
 Calls = list[list[Request]]
@@ -57,7 +68,8 @@ def shallow_then_deep() -> Calls:
 
 def growing() -> Calls:
     """Prompts that get a little longer from call to call."""
-    return [after(words(seed, 20 + 2 * seed), 2, seed) for seed in range(20)]
+    calls = [after(words(seed, 20 + 2 * seed), 2, seed) for seed in range(20)]
+    return [requests[::2] for requests in calls]  # one target each
 
 
 def several_edits() -> Calls:
@@ -86,7 +98,7 @@ def all_lengths() -> Calls:
 
 def wide_then_deep() -> Calls:
     """Many short prompts, more than one forward takes; then a long text with few queries."""
-    many = [request for seed in range(90) for request in asked(words(seed, 5))]
+    many = [Request(words(seed, 5), " Rome") for seed in range(100)]
     return [many, after(words(3, 200), 3), asked(words(4, 7))]
 
 
@@ -154,6 +166,16 @@ def test_scores_of_a_few_architectures_are_exact_or_warned_of(model_type: str) -
     assert tried(built(model_type), shallow_then_deep).outcome in ("exact", "warned")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", [shallow_then_deep, all_lengths])
+@pytest.mark.parametrize("model_type", SPARSE)
+def test_sparse_and_windowed_attention_is_exact_or_warned_of(
+    model_type: str, scenario: Callable[[], Calls]
+) -> None:
+    """Each of these was silently wrong at long texts once, by .02 to 2 nats."""
+    assert tried(built(model_type), scenario).outcome in ("exact", "warned")
+
+
 @pytest.mark.reliability
 def test_scores_of_every_architecture_are_exact_or_warned_of(tally: Tally) -> None:
     """Seven scenarios for each; and completions."""
@@ -170,7 +192,7 @@ def test_scores_of_every_architecture_are_exact_or_warned_of(tally: Tally) -> No
         results = [tried(model, scenario) for scenario in SCENARIOS]
         outcomes.update(result.outcome for result in results)
         wrong += [f"{model_type}: {result}" for result in results if result.outcome == "wrong"]
-        if not all(result.outcome == "refused" for result in results):
+        if not any(result.outcome == "refused" for result in results):
             unlike += [] if completes_alike(model) else [model_type]
     print(f"\n{len(MODEL_TYPES) - len(unbuilt)} architectures, {dict(outcomes)}")
     print("could not be built:", *(f"{name}: {why}" for name, why in unbuilt.items()), sep="\n  ")

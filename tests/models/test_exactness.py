@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import warnings
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from drike.errors import ModelError
 from drike.models.local import scoring as ways
 from drike.models.local import self_check
 from drike.models.local.token_trees import TokenTree
@@ -33,6 +35,7 @@ from tests.fakes.tiny_models import (
     gpt2,
     llama,
     off,
+    reformer,
     tokenizer,
     wrap,
 )
@@ -263,6 +266,35 @@ def test_models_whose_sizes_differ_between_layers_or_that_keep_no_state_are_read
     assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
     prompts = [request.prompt for request in episode(1)]
     assert model.generate(prompts, 3) == [model.generate([prompt], 3)[0] for prompt in prompts]
+
+
+def test_a_model_that_draws_numbers_while_it_reads_is_refused() -> None:
+    """Two plain forwards over the same text differ; with a seed they do not."""
+    with pytest.raises(ModelError, match=r"each time .*set `hash_seed` in its config.json"):
+        wrap(reformer).score(episode(1))
+    with pytest.raises(ModelError, match="each time"):
+        wrap(reformer).require_repeatable()
+    model = wrap(lambda: reformer(hash_seed=1))
+    model.require_repeatable()
+    assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
+
+
+@pytest.mark.parametrize("make", [llama, bloom])
+def test_a_drawing_model_is_refused_whatever_its_strategy(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = wrap(make)
+    forward = model._model.forward
+
+    def noisy(**inputs: Any) -> Any:
+        output = forward(**inputs)
+        output.logits += torch.randn(output.logits.shape)
+        return output
+
+    noisy.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+    monkeypatch.setattr(model._model, "forward", noisy)
+    with pytest.raises(ModelError, match=r"each time .*: choose another model"):
+        model.score(episode(1))
 
 
 def test_prompts_of_ordinary_lengths_are_rarely_checked() -> None:

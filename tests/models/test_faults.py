@@ -15,7 +15,7 @@ import time
 import traceback
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
@@ -28,6 +28,7 @@ from drike.gates.by_name import Named
 from drike.models.served import KEY
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import ServedModel
+from drike.models.served.pauses import pause_asked_for
 from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.budgets import Fraction, Threshold
 from drike.research.editors.factprompt import FactPrompt
@@ -213,31 +214,96 @@ def test_answers_received_before_a_fault_are_kept(kind: str, tmp_path: Path) -> 
         assert len(answers) == 6
 
 
-def test_retry_after_is_respected_up_to_the_deadline() -> None:
+def limiting(times: list[float], pauses: Mapping[str, str], status: int = 429) -> Respond:
+    """Refuse the first request with these headers; note when each came."""
+
+    def respond(handler: Handler, body: dict) -> None:
+        times.append(time.monotonic())
+        if len(times) == 1:
+            return handler.reply_json({"error": {"message": "slow down"}}, status, dict(pauses))
+        return serving(ScriptedModel(lambda prompt: "x", scores=False))(handler, body)
+
+    return respond
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_pause_that_a_server_asks_for_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, is_told: bool, status: int
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("drike.support.progress.tell", told.append)
+    if is_told:
+        monkeypatch.setattr("drike.models.served.client.UNTOLD", 0.1)
     times: list[float] = []
-
-    def limiting(seconds: str) -> Respond:
-        def respond(handler: Handler, body: dict) -> None:
-            times.append(time.monotonic())
-            if len(times) == 1:
-                return handler.reply_json(
-                    {"error": {"message": "slow down"}}, 429, {"Retry-After": seconds}
-                )
-            return serving(ScriptedModel(lambda prompt: "x", scores=False))(handler, body)
-
-        return respond
-
-    with serve(limiting("0.8")) as served, closing(connect(served.named(), deadline=5.0)) as model:
+    respond = limiting(times, {"Retry-After": "0.4"}, status)
+    with serve(respond) as served, closing(connect(served.named(), deadline=HANG)) as model:
         assert model.generate(["a"])[0].text.strip() == "x"
-        assert times[1] - times[0] >= 0.8
-    times.clear()
-    began = time.monotonic()
+    assert times[1] - times[0] >= 0.4 and len(times) == 2
+    sentence = f"asks to wait 1 second ({status}: slow down): waiting"
+    assert [line.partition(" ")[2] for line in told] == [sentence] * is_told
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("header", "value", "words"),
+    [
+        ("Retry-After", "60", "60 seconds "),
+        ("Retry-After", "90.5", "91 seconds "),
+        ("Retry-After", "3720", r"3,720 seconds \(about 62 minutes\) "),
+        ("Retry-After", "86400", r"86,400 seconds \(about 24 hours\) "),
+        ("Retry-After", "9" * 400, "1,000,000,000 seconds"),
+        ("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT", "1,000,000,000 seconds"),
+        ("Retry-After-Ms", "60000", "60 seconds "),
+    ],
+)
+def test_a_pause_longer_than_the_deadline_ends_the_run_with_its_time(
+    header: str, value: str, words: str, status: int
+) -> None:
+    times: list[float] = []
     with (
-        serve(limiting("60")) as served,
-        closing(connect(served.named(), deadline=0.5)) as model,
-        pytest.raises(ServerError, match=r"within 0\.5 seconds"),
+        serve(limiting(times, {header: value}, status)) as served,
+        closing(connect(served.named(), deadline=50.0)) as model,
+        pytest.raises(ServerError, match=rf"asks to wait {words}.*slow down.*`deadline` \(50 sec"),
     ):
         model.generate(["a"])
+    assert len(times) == 1
+
+
+def test_the_last_failure_says_for_how_long_to_wait() -> None:
+    with (
+        serve(limiting([], {"Retry-After": "30"})) as served,
+        closing(connect(served.named(), deadline=50.0, attempts=1)) as model,
+        pytest.raises(ServerError, match=r"429: slow down; it asks to wait 30 seconds"),
+    ):
+        model.generate(["a"])
+
+
+@pytest.mark.parametrize(
+    "value", ["", "soon", "-5", "0", "nan", "-inf", "Thu, 01 Jan 1970 00:00:00 GMT"]
+)
+def test_what_is_no_pause_is_none(value: str) -> None:
+    assert pause_asked_for({"retry-after": value}) is None
+
+
+def test_a_pause_ends_when_another_request_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drike.models.served.client.UNTOLD", 0.1)
+    paused = threading.Event()
+
+    def respond(handler: Handler, body: dict) -> None:
+        if "pause" in str(body):
+            paused.set()
+            return handler.reply_json({}, 429, {"Retry-After": f"{HANG}"})
+        paused.wait(HANG)
+        return handler.reply_json({"error": {"message": "no"}}, 400)
+
+    began = time.monotonic()
+    with (
+        serve(respond) as served,
+        closing(connect(served.named(), deadline=10 * HANG)) as model,
+        pytest.raises(RefusedError, match="no"),
+    ):
+        model.generate(["pause", "fail"])
     assert time.monotonic() - began < HANG / 2
 
 

@@ -119,6 +119,13 @@ def test_a_file_of_its_own_holds_the_inbox(tmp_path: Path) -> None:
         assert Inbox(store.database).add(asked(1), None)[0].number == 1
 
 
+def test_a_file_that_a_kill_left_empty_is_an_inbox(tmp_path: Path) -> None:
+    (tmp_path / "edits.db-inbox").touch()
+    with closing(open_store(tmp_path / "edits.db")) as store:
+        assert Inbox(store.database).reports() == []
+        assert Inbox(store.database).add(asked(1), None)[0].number == 1
+
+
 def put_as_before(store: EditStore, reports: list[Report]) -> None:
     """Keep reports as earlier versions did: in a table among the edits."""
     codes = {ReportState.OPEN: 0, ReportState.CLOSED: 1, ReportState.SAMPLE: 2}

@@ -10,7 +10,7 @@ import pytest
 
 from drike.answers import denials, matching, thoughts, values
 from drike.answers.statements import stated
-from drike.conversations.rendering import defused
+from drike.conversations.imitations import defused
 from drike.gateway.redaction import redacted
 from drike.text import (
     capitals,

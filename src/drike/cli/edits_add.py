@@ -24,6 +24,7 @@ from drike.cli.stored_edits import (
     EditFields,
     author,
     in_force,
+    note_what_never_covers,
     parse_fact,
     print_changes,
     store_at,
@@ -106,6 +107,7 @@ def add(
             print_changes(reworded(opened, [entered], propose, writer, ask=not yes))
         others = in_force(opened)
     _say_names(entered, others)
+    note_what_never_covers(record)
     _say_questions(entered, questions, are_logged=log is not None)
 
 

@@ -114,15 +114,21 @@ def _table(title: str, edits: Sequence[EditHealth], *, shadow: bool = False) -> 
     def row(edit_health: EditHealth) -> tuple[Cell, ...]:
         edit = edit_health.edit
         verdict = "" if shadow else f", {edit_health.words}"
+        others = [
+            f"{outcome} {edit_health.numbers[outcome]:,}"
+            for outcome in outcomes
+            if edit_health.numbers[outcome]
+        ]
         return (
             f"{edit.id}: {shown(edit.record.edit.fact)}{verdict}",
             Number(edit_health.numbers["matched"]),
             edit_health.took,
-            *(Number(edit_health.numbers[outcome]) for outcome in outcomes),
+            ", ".join(others),
             Number(edit_health.tokens_a_day, ",.0f"),
         )
 
-    header = ("edit", "asked", "new", *outcomes, "tokens a day")
+    # Five columns fit into 80 characters; one for each outcome do not.
+    header = ("edit", "asked", "new", "otherwise", "tokens a day")
     return Table(title, header, tuple(map(row, edits)))
 
 

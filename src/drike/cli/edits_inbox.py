@@ -9,6 +9,7 @@ from drike.cli.commands import DATA, METHOD, MODEL, OUTPUT, argument, command, f
 from drike.cli.console import note, say, say_lines
 from drike.cli.options import FILE, ModelOptions, Reason, Store
 from drike.cli.stored_edits import author, in_force, print_changes, store_at
+from drike.edits.record import Status
 from drike.errors import DataError, UsageError
 from drike.gates.index import EditIndex
 from drike.live import drafts
@@ -152,6 +153,12 @@ def _draft(store: EditStore, numbers: Sequence[int], model: str | None) -> None:
     changes = drafts.draft(store, numbers, index, author=author(), model=reader)
     print_changes(changes)
     edit_id = changes[-1].id
+    if changes[-1].record.status is Status.PROPOSED:
+        say(
+            f"Edit {edit_id} says this already: the question is proposed as a wording of it. Prove "
+            f"it (drike edits verify {edit_id}), then approve it (drike edits approve {edit_id})"
+        )
+        return
     say(f"Prove it (drike edits verify {edit_id}), then propose it (drike edits propose {edit_id})")
 
 

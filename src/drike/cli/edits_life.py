@@ -11,7 +11,14 @@ import typer
 from drike.cli.commands import DATA, METHOD, OUTPUT, argument, command, flag, option
 from drike.cli.console import say, say_lines
 from drike.cli.options import FILE, EditId, EditIds, IfVersion, Reason, Store, Supersede
-from drike.cli.stored_edits import EditFields, author, parse_fact, print_changes, store_at
+from drike.cli.stored_edits import (
+    EditFields,
+    author,
+    note_what_never_covers,
+    parse_fact,
+    print_changes,
+    store_at,
+)
 from drike.edits.record import LISTS, MADE, EditRecord, EditVersion, Status, StoreError
 from drike.edits.record_json import to_values
 from drike.errors import UsageError
@@ -184,6 +191,8 @@ def change(
             supersede=supersede,
         )
         print_changes(made)
+    if "negatives" in changes:
+        note_what_never_covers(made[-1].record)
 
 
 def _changed_lists(

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from drike.cli.commands import DATA, METHOD, OUTPUT, option
-from drike.cli.console import say_lines
+from drike.cli.console import note, say_lines
 from drike.edits.edit import Edit, EditCase
-from drike.edits.record import EditVersion
+from drike.edits.record import EditRecord, EditVersion
 from drike.errors import UsageError
 from drike.live.alike import watch_meaning
 from drike.stores.edit_store import EditStore
@@ -94,6 +94,15 @@ def author() -> str:
 def print_changes(changes: Iterable[EditVersion]) -> None:
     """Print each change on a line: version, time, author, status, validity, fact and reason."""
     say_lines(map(_line_of, changes))
+
+
+def note_what_never_covers(record: EditRecord) -> None:
+    """Say which questions the negative exemplars of a record keep off, if it has any."""
+    if record.negatives:
+        note(
+            "a --never holds for that question alone, in any case and punctuation: the edit still "
+            "matches others of its kind, as about another place or year, so give these, too"
+        )
 
 
 def _line_of(change: EditVersion) -> str:

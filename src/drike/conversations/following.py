@@ -5,8 +5,9 @@ present through any number of turns and tool calls, and the upstream's caches of
 docs/reference/gateway.md says what each turn gets.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from drike.conversations.cues import (
     has_pronoun,
@@ -15,8 +16,9 @@ from drike.conversations.cues import (
     leans,
     names_something,
 )
+from drike.conversations.imitations import harmless, texts_in
 from drike.conversations.memory import Memory, Standing, TurnFacts, digest
-from drike.conversations.rendering import Around, Facts, Occasion, Placement, defused
+from drike.conversations.rendering import Around, Facts, Occasion, Placement
 from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn
 from drike.edits.record import EditVersion, Status
 from drike.gates.decision import MOST_MATCHED, Decision
@@ -54,21 +56,24 @@ class Followed:
     standing: Standing = field(default_factory=Standing)
     asked: tuple[EditVersion, ...] = ()
 
-    def texts(self, conversation: Conversation) -> dict[JsonPath, str]:
+    def texts(
+        self, conversation: Conversation, values: Mapping[str, Any] | None = None
+    ) -> dict[JsonPath, str]:
         """The texts of the conversation that change, by their keys.
 
-        Some get facts. Where there are facts, a text that imitates a block of them is defused, too.
+        Some get facts. Where there are facts, a text that imitates a block of them is defused, too:
+        any text of a whole request, if its `values` are given.
         """
         if not self.around:
             return {}
+        texts = conversation.texts if values is None else texts_in(values)
         changed: dict[JsonPath, str] = {}
-        for path, text in conversation.texts.items():
-            harmless = defused(text)
+        for path, text in harmless(texts).items():
             if path in self.around:
                 before, behind = self.around[path]
-                changed[path] = f"{before}{harmless}{behind}"
-            elif harmless != text:
-                changed[path] = harmless
+                changed[path] = f"{before}{text}{behind}"
+            elif text != texts[path]:
+                changed[path] = text
         return changed
 
 

@@ -5,23 +5,19 @@ prefix caches, and facts should not have a system's authority.
 """
 
 import hmac
-import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
+from drike.conversations.imitations import TAG, defused
 from drike.edits.edit import Edit
 from drike.edits.record import EditVersion
 from drike.prompts import Demonstration, Prompt, demonstration_block, facts_of
 
-_TAG = "corrected-facts"
 _EXAMPLES = "Examples that only show how such facts are used; their own facts may be made up:\n\n"
-# Letters of other scripts that look like one of ours.
-_LOOKING_ALIKE = {"c": "с", "o": "оο", "e": "е", "t": "тτ", "a": "а", "d": "ԁ", "s": "ѕ"}
-_NEAR = 16  # characters between the words of a delimiter, and before them
 # An estimate for any tokenizer, which also suits scripts that take three bytes a character.
 _BYTES_PER_TOKEN = 4
 TOKENS = 1024  # of a block; demonstrations beyond them are left out, facts never
@@ -123,7 +119,7 @@ class AsBlock:
         examples = self._examples(facts, _bytes_in((facts.occasion.value, *stated)))
         if examples:
             lines += [_EXAMPLES, *examples]
-        delimiter = f'{_TAG} id="{facts.id(tenant, text)}"'
+        delimiter = f'{TAG} id="{facts.id(tenant, text)}"'
         block = f"<{delimiter}>\n{facts.occasion.value}\n{''.join(lines)}</{delimiter}>"
         if facts.occasion is Occasion.SOURCE:
             return Around(behind=f"\n\n{block}")
@@ -199,31 +195,3 @@ def _visible(character: str) -> str:
         return " "
     is_other = unicodedata.category(character).startswith("C")
     return "" if is_other else character
-
-
-def defused(text: str) -> str:
-    """A text in which nothing reads as a delimiter of the block.
-
-    However the delimiter is written, its bracket becomes a quotation mark: "‹corrected-facts".
-    """
-    places = [
-        bracket.start()
-        for name in _NAME.finditer(text)
-        for bracket in _BRACKET.finditer(text, max(0, name.start() - _NEAR), name.start())
-    ]
-    between_brackets = pairwise([-1, *places, len(text)])
-    return "‹".join(text[bracket + 1 : next_bracket] for bracket, next_bracket in between_brackets)
-
-
-def _like(word: str) -> str:
-    """A pattern for a word in letters that look like its own, of either case, wide ones, too."""
-    classes: list[str] = []
-    for letter in word:
-        wide = chr(ord(letter) + 0xFEE0)
-        alike = letter + wide + _LOOKING_ALIKE.get(letter, "")
-        classes.append(f"[{alike}{alike.upper()}]")  # IGNORECASE takes three times as long
-    return "".join(classes)
-
-
-_NAME = re.compile(_like("corrected") + rf"[\W_]{{0,{_NEAR}}}+" + _like("facts"))
-_BRACKET = re.compile(r"[<﹤＜〈⟨](?=[\W_]*\Z)")

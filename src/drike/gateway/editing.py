@@ -17,6 +17,7 @@ from functools import partial
 from starlette.datastructures import Headers
 
 from drike.conversations.following import Followed
+from drike.conversations.imitations import imitates_in_keys, texts_in
 from drike.conversations.memory import Memory, Standing
 from drike.conversations.rendering import Placement, Restating, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError
@@ -46,6 +47,11 @@ _MOST_DEADLINES = 8
 # Rounds in which the upstream is asked: in each, about all uncertain edits of one turn.
 _MOST_ROUNDS = 8
 _SHARE_OF_QUESTIONS = 0.9  # of the time until the deadline; the rest is for editing
+
+
+_IMITATED_IN_KEY = (
+    "a key of the body imitates the delimiters of the gateway's facts: give it another name"
+)
 
 
 @dataclass(frozen=True)
@@ -191,6 +197,8 @@ class RequestEditor:
             raise _not_applied()
         if written.left_out:
             raise self._refused(ENDS_UNASKED)
+        if mode is Mode.ON and followed.around and imitates_in_keys(task.request.values):
+            raise RequestError(400, "imitated_block", _IMITATED_IN_KEY)
         self._metrics.conflicts.inc(len(followed.contradicted))
 
         request = task.request
@@ -268,9 +276,10 @@ class RequestEditor:
         left_out = task.is_read and leaves_out(conversation, followed, task.feed, follower.index)
 
         # Render.
-        new_texts = followed.texts(conversation)
+        values = task.request.values
+        new_texts = followed.texts(conversation, values)
         # A text that is not part of its new one had delimiters of a block in it.
-        old_texts = conversation.texts
+        old_texts = texts_in(values) if new_texts else {}
         defused = [path for path, text in new_texts.items() if old_texts[path] not in text]
         self._metrics.defused.inc(len(defused))
 

@@ -12,14 +12,23 @@ _LOG = logging.getLogger(__name__)
 class RequestError(Exception):
     """A request that is refused.
 
-    code: for programs. scope: for x-drike-scope, where it was decided.
+    code: for programs. scope: for x-drike-scope, where it was decided. retry_after: seconds after
+    which another try may succeed, where the status is 429.
     """
 
-    def __init__(self, status: int, code: str, sentence: str, scope: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        sentence: str,
+        scope: str | None = None,
+        retry_after: int = 1,
+    ) -> None:
         super().__init__(sentence)
         self.status = status
         self.code = code
         self.scope = scope
+        self.retry_after = retry_after
 
 
 class UpstreamError(Exception):
@@ -27,6 +36,7 @@ class UpstreamError(Exception):
 
     code = "upstream_error"
     scope: str | None = None  # the decision on the request stands
+    retry_after = 1
 
     def __init__(self, sentence: str, status: int = 502) -> None:
         super().__init__(sentence)

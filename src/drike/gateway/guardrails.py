@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from drike.conversations.rendering import defused
+from drike.conversations.imitations import defused
 from drike.conversations.turns import Api, read
 from drike.gateway.bodies import SMALL, parse
 from drike.gateway.errors import RequestError

@@ -135,7 +135,7 @@ def shadow_report(
     lines = health_of_edits(edits, counts, mode=Mode.SHADOW)
     lines = sorted(lines, key=lambda line: -line.numbers["matched"])
     if not requests["requests"]:
-        sentence = "No request was counted in these days: send some through drike serve."
+        sentence = "No request was counted in these days: send some through the gateway."
         return [sentence], lines
 
     number_of_days = len({key.day for key in counts})
@@ -147,7 +147,10 @@ def shadow_report(
     if requests["doubted"]:
         ids = ", ".join(str(edit_id) for edit_id, _ in doubted_by_edit.most_common(_MOST_NAMED))
         in_doubt = counted(requests["doubted"], "decision")
-        sentences.append(f"{in_doubt} in doubt: look at edits {ids} (drike edits replay).")
+        sentences.append(
+            f"{in_doubt} in doubt, most of them about edits {ids}: counted alone, as no questions "
+            "are kept but the last ones, among the near misses of a running gateway's page."
+        )
     undecided = requests["unread"] + requests["degraded"]
     if undecided:
         sentences.append(

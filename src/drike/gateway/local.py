@@ -140,10 +140,10 @@ def _read(endpoint: str, body: bytes) -> _LocalRequest:
     values = parse(body)
     if values is None:
         raise ValueError("the body is not a JSON object: send one with messages or a prompt")
-    tokens = values.get(NEWER_LIMIT) or values.get(OLDER_LIMIT)
-    if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= _MAX_TOKENS):
-        raise ValueError(f"max_tokens must be a number from 1 to {_MAX_TOKENS}")
-    stop = values.get("stop") or []
+    tokens = _token_limit(values)
+    stop = values.get("stop")
+    if stop is None or stop == "":
+        stop = []
     if isinstance(stop, str):
         stop = [stop]
     if not isinstance(stop, list) or not all(isinstance(text, str) and text for text in stop):
@@ -164,6 +164,19 @@ def _read(endpoint: str, body: bytes) -> _LocalRequest:
     stream_options = values.get("stream_options")
     usage = isinstance(stream_options, Mapping) and stream_options.get("include_usage") is True
     return _LocalRequest(messages, prompt, tokens, stop, values.get("stream") is True, usage)
+
+
+def _token_limit(values: Mapping[str, Any]) -> int | None:
+    """The most tokens that a request asks for, by the newer of two fields; None if by neither.
+
+    Raises ValueError.
+    """
+    given = [(name, values.get(name)) for name in (NEWER_LIMIT, OLDER_LIMIT)]
+    limits = [(name, limit) for name, limit in given if limit is not None]
+    for name, limit in limits:
+        if type(limit) is not int or not 1 <= limit <= _MAX_TOKENS:
+            raise ValueError(f"{name} must be a number from 1 to {_MAX_TOKENS}")
+    return limits[0][1] if limits else None
 
 
 def _messages(messages: object) -> list[Message]:

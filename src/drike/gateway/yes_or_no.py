@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlencode
 from drike.conversations.turns import Api
 from drike.gates.confirmation import answer_of
 from drike.gates.decision import YesOrNo
-from drike.gateway.answers import text_of
+from drike.gateway.answers import LONGEST_TEXT, text_of
 from drike.gateway.calls import RawHeaders, Upstream, UpstreamCall, whole
 from drike.gateway.errors import UpstreamError
 from drike.gateway.requests import CHAT, COMPLETION, MESSAGES, RESPONSES, EditableRequest
@@ -173,7 +173,8 @@ def _request(asked: Asked, question: str) -> Mapping[str, object]:
 def _verdict(values: Any) -> YesOrNo:
     if failure_in(values, str) is not None:
         return YesOrNo.FAILED
-    return answer_of(text_of(values))
+    text = text_of(values)
+    return answer_of(text) if len(text) <= LONGEST_TEXT else YesOrNo.FAILED
 
 
 def _is_cut_off(values: Any) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import regex
 
 from drike.answers.matching import normalise
+from drike.answers.statements import Stated
 from drike.answers.thoughts import without_thoughts
 from drike.edits.record import EditRecord, EditVersion, RecordError, Status
 from drike.edits.record_checks import checked
@@ -15,8 +16,10 @@ from drike.gates.index import EditIndex
 from drike.live.report_texts import EDGES, objects_of, statement_of, subject_of
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE
+from drike.stores import moves
 from drike.stores.approvals import drafted_author
-from drike.stores.edit_store import EditStore
+from drike.stores.authorship import changeable
+from drike.stores.edit_store import EditStore, versions_of
 from drike.stores.inbox import Inbox, Report, ReportState
 from drike.text.words import mentions, words
 
@@ -104,7 +107,8 @@ def draft(
 ) -> Sequence[EditVersion]:
     """Draft an edit from open reports of the same, and close them.
 
-    Raises DraftError, StoreError, ModelError.
+    Where an edit says already what is right, the questions that missed it are proposed as its
+    wordings instead. Raises DraftError, StoreError, ModelError.
     """
     if not numbers:
         raise DraftError("no report is named: give the number of one")
@@ -113,9 +117,12 @@ def draft(
     main = next((report for report in reports if report.correction), reports[0])
     fields = fields_by(model, main) if model else {}
 
+    edit = nearest([main.question], index)[0]
+    if edit is not None and _is_said_by(edit.record, main):
+        return _with_wordings(store, edit, reports, author)
     # The edit is kept first: a kill in between leaves a report open, and never closed for nothing.
     with inbox.transaction(), store.transaction():
-        record = drafted(main, nearest([main.question], index)[0], fields)
+        record = drafted(main, edit, fields)
         questions = [
             report.question
             for report in reports
@@ -130,6 +137,60 @@ def draft(
         for report in reports:
             inbox.close(report.number, author=author, edit=changes[-1].id)
     return changes
+
+
+def _is_said_by(record: EditRecord, report: Report) -> bool:
+    """Whether an edit answers a report's question with what the report says is right.
+
+    Without a correction that is where the answer states the edit's old object.
+    """
+    if not report.correction:
+        return record.states(report.answer) is Stated.OLD
+    right = objects_of(report.correction, report.answer, statement_of(report.question)).new
+    objects = (record.target_new, *record.object_aliases)
+    return bool(right) and normalise(right) in map(normalise, objects)
+
+
+def _with_wordings(
+    store: EditStore, edit: EditVersion, reports: Sequence[Report], author: str | None
+) -> Sequence[EditVersion]:
+    """Propose the questions of reports as wordings of an edit that misses them; close the reports.
+
+    Raises DraftError where none is new.
+    """
+    inbox = Inbox(store.database)
+    for report in reports:
+        _require_open(report)
+    with inbox.transaction(), store.transaction():
+        record = changeable(versions_of(store, edit.id))
+        known = {normalise(text) for text in (record.query, *record.paraphrases)}
+        new = {
+            normalise(report.question): report.question
+            for report in reports
+            if normalise(report.question) not in known
+        }
+        if not new:
+            raise DraftError(
+                f"edit {edit.id} says this already, in the words of the report: the model does not "
+                f"follow it (prove it: drike edits verify {edit.id})"
+            )
+        numbers = ", ".join(str(report.number) for report in reports)
+        changes = moves.change(
+            store,
+            edit.id,
+            {"paraphrases": (*record.paraphrases, *new.values())},
+            author=drafted_author((report.author for report in reports), author),
+            reason=f"missed the question of report {numbers}",
+            propose=True,
+        )
+        for report in reports:
+            inbox.close(report.number, author=author, edit=edit.id)
+    return changes
+
+
+def _require_open(report: Report) -> None:
+    if report.state is ReportState.CLOSED:
+        raise DraftError(f"report {report.number} is closed: choose an open one")
 
 
 def fields_by(model: LanguageModel, report: Report) -> dict[str, str]:
@@ -191,9 +252,7 @@ def drafted(report: Report, edit: EditVersion | None, fields: Mapping[str, str])
     edit: one in use that the report may be about, whose subject and aliases are taken over. Raises
     DraftError.
     """
-    if report.state is ReportState.CLOSED:
-        raise DraftError(f"report {report.number} is closed: choose an open one")
-
+    _require_open(report)
     aliases: tuple[str, ...] = ()
     if edit and any(mentions(report.question, name) for name in edit.record.names):
         subject = edit.record.subject

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from drike.edits.record import MissingStoreError, StoreError, UnavailableError
-from drike.stores.database import held, migrations, select
+from drike.stores.database import SECONDS_TO_CLOSE, held, migrations, select
 from drike.stores.edit_store import EditStore
 from drike.stores.failures import BUSY, DAMAGED, FULL, Remedies, damaged, explained
 
@@ -145,15 +145,20 @@ class SqliteDatabase:
                 self._beside.close()
                 self._beside = None
             if self._beside is None and (create or path.is_file()):
-                self._beside = SqliteDatabase(path, create=create, wait=self._wait, kind=_INBOX)
+                # Made also where a kill has left it without tables.
+                self._beside = SqliteDatabase(path, create=True, wait=self._wait, kind=_INBOX)
             return self._beside
 
     def close(self) -> None:
         """Let go of the file, and of the one beside it."""
-        with self._lock:  # SQLite crashes if another thread is using it
-            if self._beside:
-                self._beside.close()
-            self._connection.close()
+        # SQLite crashes if another thread is using it; the end of the process lets go of it, too.
+        if self._lock.acquire(timeout=SECONDS_TO_CLOSE):
+            try:
+                if self._beside:
+                    self._beside.close()
+                self._connection.close()
+            finally:
+                self._lock.release()
 
     def _open(self, create: bool) -> None:
         with self._explained():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,8 +11,9 @@ from drike.gates.decision import Candidate, Decision
 from drike.gateway.answers import LONGEST_TEXT, text_of
 from drike.gateway.calls import Upstream, whole
 from drike.gateway.control.changes import AdminCall, Json, edit_json
+from drike.gateway.control.trial_limits import TrialLimits
 from drike.gateway.editing import TRIAL, RequestEditor
-from drike.gateway.errors import RequestError, UpstreamError
+from drike.gateway.errors import UpstreamError
 from drike.gateway.feed import EditFeed
 from drike.gateway.http.relay import while_connected
 from drike.gateway.http.threads import in_daemon_thread
@@ -24,7 +24,6 @@ from drike.models.served.failures import failure_in
 from drike.models.served.quirks import NEWER_LIMIT, OLDER_LIMIT, for_newer_models
 from drike.stores.edit_store import versions_of
 
-_MAX_TRIALS = 16  # at once
 _TOKENS = 64  # of an answer
 _THOUGHTS = 2048  # tokens of an answer with thoughts
 _MAX_CANDIDATES = 10
@@ -34,18 +33,21 @@ _MAX_CANDIDATES = 10
 class Trials:
     """Questions that people try, by the way of users' requests; no decision on them is recorded.
 
-    slots: so that not too many are tried at once.
+    limits: so that nobody's trials keep others from theirs.
     """
 
     editor: RequestEditor
     upstream: Upstream
-    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_TRIALS))
+    limits: TrialLimits = field(default_factory=TrialLimits)
 
     async def decide(self, call: AdminCall) -> Json:
         """The decision on a query."""
         params = call.request.query_params
         chat = one_message(params.get("model", "default"), params.get("q", ""))
-        decision, _ = await self.editor.trial(chat, call.feed, ask=params.get("ask") != "no")
+        asks = params.get("ask") != "no"
+        if asks and self.editor.asks:
+            self.limits.spend(call.principal, 1)
+        decision, _ = await self.editor.trial(chat, call.feed, ask=asks)
         return decision_json(decision, call.feed)
 
     async def ask(self, call: AdminCall) -> Json:
@@ -55,15 +57,13 @@ class Trials:
         max_tokens = call.values.get("max_tokens", 64)
         if not isinstance(query, str) or not isinstance(model, str) or type(max_tokens) is not int:
             raise ValueError("query, model or max_tokens is missing, or is not of its type")
-        if self.slots.locked():
-            raise RequestError(
-                429, "busy", f"{_MAX_TRIALS} questions are being tried: try again in a second"
-            )
         chat = one_message(model, query, max_tokens=max_tokens)
-        async with self.slots, while_connected(call.request.receive):
-            decision, edited = await self.editor.trial(chat, call.feed)
-            before = await self._answer(chat.body, call.feed)
-            after = before if edited == chat.body else await self._answer(edited, call.feed)
+        with self.limits.trial(call.principal):
+            self.limits.spend(call.principal, self._calls_for(edited=1, unedited=1))
+            async with while_connected(call.request.receive):
+                decision, edited = await self.editor.trial(chat, call.feed)
+                before = await self._answer(chat.body, call.feed)
+                after = before if edited == chat.body else await self._answer(edited, call.feed)
         return {
             "decision": decision_json(decision, call.feed),
             "before": before,
@@ -77,16 +77,26 @@ class Trials:
         It may be a draft or a proposal.
         """
         model = call.field("model", str) or "default"
-        versions = await in_daemon_thread(versions_of, call.feed.store, call.id)
-        record = replace(versions[-1].record, only=())  # whatever requests it is for
-        edit = replace(versions[-1], record=record)
-        feed = await in_daemon_thread(call.feed.trying, [edit])
-        verdicts: list[EditVerdict] = []
-        async with self.slots, while_connected(call.request.receive):
-            for question in questions_about([edit], feed.index):
-                if question.first is None:
-                    verdicts.append(await self._verdict(question, model, feed))
+        with self.limits.trial(call.principal):
+            versions = await call.read(lambda: versions_of(call.feed.store, call.id))
+            record = replace(versions[-1].record, only=())  # whatever requests it is for
+            edit = replace(versions[-1], record=record)
+            feed = await in_daemon_thread(call.feed.trying, [edit])
+            questions = await in_daemon_thread(_questions_about, edit, feed)
+            unedited = sum(not question.kind.concerns for question in questions)
+            calls = self._calls_for(edited=len(questions), unedited=unedited)
+            self.limits.spend(call.principal, calls)
+            async with while_connected(call.request.receive):
+                verdicts = [await self._verdict(question, model, feed) for question in questions]
         return await in_daemon_thread(_verdicts_json, edit, verdicts)
+
+    def _calls_for(self, *, edited: int, unedited: int) -> int:
+        """How many requests to the upstream so many questions take, with edits and without.
+
+        The gate may ask about each as well.
+        """
+        asked_by_gate = edited if self.editor.asks else 0
+        return edited + unedited + asked_by_gate
 
     async def _verdict(self, question: EditQuestion, model: str, feed: EditFeed) -> EditVerdict:
         chat = one_message(model, question.text, max_tokens=_TOKENS)
@@ -129,6 +139,12 @@ class Trials:
             raise UpstreamError("the upstream's answer is not in OpenAI's form") from None
 
 
+def _questions_about(edit: EditVersion, feed: EditFeed) -> list[EditQuestion]:
+    """The questions that prove an edit, each in a chat of its own."""
+    asked = questions_about([edit], feed.index)
+    return [question for question in asked if question.first is None]
+
+
 def _verdicts_json(edit: EditVersion, verdicts: Sequence[EditVerdict]) -> Json:
     concerned, others = by_concern(verdicts)
     return {
@@ -159,6 +175,9 @@ def decision_json(decision: Decision, feed: EditFeed) -> Json:
             _candidate_json(candidate, feed) for candidate in decision.candidates[:_MAX_CANDIDATES]
         ],
         "reason": decision.reason,
+        "threshold": getattr(
+            feed.gate, "threshold", None
+        ),  # of probabilities, which names have not
     }
 
 

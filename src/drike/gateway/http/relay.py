@@ -204,7 +204,7 @@ async def send_error(
     """Answer with an error in OpenAI's form."""
     headers = MutableHeaders(raw=list(added.raw))
     if error.status == 429:
-        headers["retry-after"] = "1"
+        headers["retry-after"] = str(error.retry_after)
     if error.scope:
         headers["x-drike-scope"] = error.scope
     await send_json(send, error.status, error_body(str(error), error.code), headers)

@@ -21,6 +21,7 @@ from drike.models.served import Meter, error_message, longest_answer, may_pass, 
 from drike.models.served.answer_texts import answer_text
 from drike.models.served.cache import AnswerCache, key_of
 from drike.models.served.failures import require_success
+from drike.models.served.pauses import in_words, pause_asked_for
 from drike.models.served.quirks import token_limit_of
 from drike.support.records import parse, read
 
@@ -201,7 +202,7 @@ class Client:
         problem = ""
         pause = _FIRST_PAUSE
         try:
-            async with asyncio.timeout(self.deadline):
+            async with asyncio.timeout(self.deadline) as limit:
                 for attempt in range(_ATTEMPTS):
                     if attempt:
                         await asyncio.sleep(pause)
@@ -220,8 +221,8 @@ class Client:
                         tokens = token_counts(values, name).prompt
                         decided = _headers_of_gateway(reply)
                         return values, ChatAnswer("", seconds, time.time(), tokens, decided)
-                    asked_for = _pause_asked_for(reply)
-                    pause = pause if asked_for is None else asked_for
+                    asked_for = pause_asked_for(_named(reply))
+                    pause = asked_for or pause
                     problem = f"{reply.status}: {error_message(values, str) or 'no answer in JSON'}"
                     if 400 <= reply.status < 500 and not may_pass(reply.status):
                         raise RefusedError(
@@ -229,6 +230,9 @@ class Client:
                             "correct the address, the key or --model",
                             reply.status,
                         )
+                    if asked_for and not _allows(limit, asked_for):
+                        problem += f"; it asks to wait {in_words(asked_for)}"
+                        break
         except TimeoutError:
             problem = problem or f"no whole answer within {self.deadline:g} s"
         raise ServerError(
@@ -244,12 +248,14 @@ def _headers_of_gateway(reply: Reply) -> dict[str, str]:
     }
 
 
-def _pause_asked_for(reply: Reply) -> float | None:
-    """The seconds of Retry-After, if the reply has it."""
-    for name, value in reply.headers:
-        if name == b"retry-after":
-            return min(float(value), _LONGEST_PAUSE) if value.isdigit() else None
-    return None
+def _named(reply: Reply) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reply.headers}
+
+
+def _allows(limit: asyncio.Timeout, pause: float) -> bool:
+    """Whether a pause ends before a time limit."""
+    end = limit.when()
+    return end is None or asyncio.get_running_loop().time() + pause < end
 
 
 def _json(raw: bytes) -> object:

@@ -43,6 +43,7 @@ from drike.models.protocols import (
 from drike.support.huggingface import commit_of
 
 _HEAD_ROWS = 16384
+_REPEATED = 256  # tokens of a text that is read twice: some models draw numbers for long ones only
 _IDENTIFYING = 64  # numbers of every tensor; all of them would take seconds to read
 
 
@@ -68,6 +69,7 @@ def load(
         opened = HuggingFaceModel(model.to(place), tokenizer, **{"name": name_or_path, **options})
         # Files that are wrong are found here, not in a run.
         opened.generate(["The capital of France is"], max_tokens=1)
+        opened.require_repeatable()
     except torch.OutOfMemoryError as error:
         raise ModelError(
             f"{name_or_path} does not fit on {place}: choose device='cpu' or a smaller model"
@@ -164,6 +166,18 @@ class HuggingFaceModel:
         """Drop cached scores and prefixes."""
         self._score_by_key.clear()
         self._scorer.prefixes.clear()
+
+    def require_repeatable(self) -> None:
+        """Raise ModelError if a model that is read plainly reads the same text otherwise each time.
+
+        Others are found out by the check of their scores.
+        """
+        if self._scorer.plan.strategy == "naive":
+            window = context_window(self._model.config) or _REPEATED
+            length = max(2, min(_REPEATED, window))
+            names = self._model.config.get_text_config().vocab_size
+            ids = tuple(i % names for i in range(length))
+            self._scorer.read([Encoded(ids, length - 1)])
 
     def count_tokens(self, prompts: Sequence[str]) -> list[int]:
         """Count the tokens of each prompt as the model reads it."""

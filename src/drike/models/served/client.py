@@ -1,7 +1,8 @@
 """A connection to an OpenAI-compatible server, and the error that each of its failures becomes.
 
 The `openai` client retries failures that may pass (no connection, a reset, 408, 409, 429, 5xx, an
-answer that is not JSON) as Retry-After says. Requests run on an event loop in a thread of their
+answer that is not JSON); where a server asks for a longer pause, it is waited for here, within the
+deadline. Requests run on an event loop in a thread of their
 own: only there can one that waits or hangs be cancelled at its deadline or at Ctrl-C.
 """
 
@@ -12,6 +13,7 @@ import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
 import httpx2
@@ -20,10 +22,12 @@ import openai
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.served.addresses import Address, is_loopback
 from drike.models.served.failures import error_message, is_too_long, may_pass, require_success
+from drike.models.served.pauses import UNTOLD, in_words, pause_asked_for
 from drike.models.served.quirks import for_newer_models, refused_parameters
 from drike.models.served.responses import RETRIED_ANSWERS, json_object, read_response
 from drike.models.served.spending import ApiOptions, Meter
 from drike.models.served.token_counts import TokenCounts, token_counts
+from drike.support import progress
 from drike.support.parallel import POLL_SECONDS, StoppedError, TaskGroup, current_group
 from drike.support.records import encodable
 
@@ -76,6 +80,7 @@ class Connection:
         self._process = os.getpid()
         self._hide_key = _hiding(key)
         self._refused: set[str] = set()  # parameters that the model has refused
+        self._told_until = 0.0  # by the loop's time: the end of the pause that people know of
         self._slots = asyncio.Semaphore(options.concurrency)
         self._loop = asyncio.new_event_loop()
         self._client = _api_client(address.url, key, options, attempts, self.meter)
@@ -158,7 +163,7 @@ class Connection:
                 raise StoppedError
             try:
                 with self.meter.reserved(call.text, call.max_tokens):
-                    values = await self._post(call)
+                    values = await self._post(call, group)
                     counts = TokenCounts()  # so that it is estimated, if the server's are refused
                     try:
                         counts = token_counts(values, self._url)
@@ -170,27 +175,24 @@ class Connection:
                 group.stop(error)
                 raise
 
-    async def _post(self, call: ApiCall) -> dict[str, Any]:
-        """The JSON of the answer to a call, without the parameters that the model refuses.
+    async def _post(self, call: ApiCall, group: TaskGroup) -> dict[str, Any]:
+        """The JSON of the answer to a call, after the pauses that the server asks for.
 
-        Raises ModelError.
+        Raises ModelError, and StoppedError if the group is over in a pause.
         """
         try:
-            async with asyncio.timeout(self._deadline):
-                while True:
-                    accepted = for_newer_models(call.body, self._refused)
-                    body = {name: value for name, value in accepted.items() if value is not None}
+            async with asyncio.timeout(self._deadline) as limit:
+                for attempt in count(1):
                     try:
-                        response = await self._client.post(
-                            call.path, cast_to=httpx2.Response, body=body
-                        )
-                    except openai.BadRequestError as error:
-                        newly_refused = refused_parameters(body, error.param, error.code)
-                        if not newly_refused:
+                        return await self._posted(call, self._attempts - attempt)
+                    except openai.APIStatusError as error:
+                        pause = pause_asked_for(error.response.headers) or 0.0
+                        is_ours = pause > UNTOLD and may_pass(error.status_code)
+                        if not is_ours or attempt == self._attempts:
                             raise
-                        self._refused |= newly_refused
-                    else:
-                        return json_object(response.extensions["json"], self._url, self._hide_key)
+                        self._check_pause(pause, limit, error)
+                        await _rest(pause, group)
+                raise AssertionError  # the last attempt has an answer, or has failed
         except TimeoutError:
             remedy = (
                 "allow more with `deadline`, or send fewer requests at a time with `concurrency`"
@@ -203,6 +205,43 @@ class Connection:
             raise self._as_model_error(error, wanted) from None
         except openai.OpenAIError as error:
             raise self._unanswered(error) from None
+
+    async def _posted(self, call: ApiCall, retries: int) -> dict[str, Any]:
+        """The JSON of the answer to a call, without the parameters that the model refuses.
+
+        Raises OpenAIError.
+        """
+        while True:
+            accepted = for_newer_models(call.body, self._refused)
+            body = {name: value for name, value in accepted.items() if value is not None}
+            try:
+                response = await self._client.post(
+                    call.path, cast_to=httpx2.Response, body=body, options={"max_retries": retries}
+                )
+            except openai.BadRequestError as error:
+                newly_refused = refused_parameters(body, error.param, error.code)
+                if not newly_refused:
+                    raise
+                self._refused |= newly_refused
+            else:
+                return json_object(response.extensions["json"], self._url, self._hide_key)
+
+    def _check_pause(
+        self, pause: float, limit: asyncio.Timeout, error: openai.APIStatusError
+    ) -> None:
+        """Tell people of a pause. Raises ServerError for one that the deadline does not allow."""
+        end = limit.when()
+        message = error_message(error.body, self._hide_key)
+        said = f"{error.status_code}: {message}" if message else f"{error.status_code}"
+        if end is not None and pause > end - self._loop.time():
+            raise ServerError(
+                f"{self._url} asks to wait {in_words(pause)} ({said}), longer than `deadline` "
+                f"({self._deadline:g} seconds) allows: go on after that, or allow more"
+            )
+        until = self._loop.time() + pause
+        if until > self._told_until + UNTOLD:  # else people know of it from another request
+            self._told_until = until
+            progress.tell(f"{self._url} asks to wait {in_words(pause)} ({said}): waiting")
 
     def _unanswered(self, error: openai.OpenAIError) -> ServerError:
         """The error that a request becomes to which there was no answer that can be read."""
@@ -251,6 +290,9 @@ class Connection:
             what = "refuses the request: choose another model or other options"
 
         details = f"{status}: {message}" if message else f"{status}"
+        pause = pause_asked_for(error.response.headers)
+        if pause and may_pass(status):
+            details += f"; it asks to wait {in_words(pause)}"
         sentence = f"{self._url} {what} ({details})"
         return ServerError(sentence) if may_pass(status) else RefusedError(sentence, status)
 
@@ -280,6 +322,22 @@ class Connection:
         return ModelError(f"the connection to {self._url} was closed: open the model again")
 
 
+async def _rest(seconds: float, group: TaskGroup) -> None:
+    """Wait as a server asks. Raises StoppedError when the group is over."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while loop.time() < until:
+        if group.over:
+            raise StoppedError
+        await asyncio.sleep(min(POLL_SECONDS, until - loop.time()))
+
+
+async def _leave_pause(response: httpx2.Response) -> None:
+    """An event hook that leaves a pause that a server asks for to `Connection`."""
+    if response.is_error and (pause_asked_for(response.headers) or 0.0) > UNTOLD:
+        response.headers["x-should-retry"] = "false"
+
+
 def _hiding(key: str | None) -> Callable[[str], str]:
     """A function that replaces the key in a text.
 
@@ -301,7 +359,7 @@ def _api_client(
         follow_redirects=False,  # they would take prompts to a server that nobody named
         trust_env=not is_loopback(address.host),  # a proxy has no business on loopback
         verify=address.scheme != "http",  # reading certificates takes 40 ms
-        event_hooks={"request": [_outgoing(key, meter)], "response": [read_response]},
+        event_hooks={"request": [_outgoing(key, meter)], "response": [read_response, _leave_pause]},
         limits=httpx2.Limits(
             max_connections=options.concurrency, max_keepalive_connections=options.concurrency
         ),

@@ -45,10 +45,13 @@ window.inboxView = ({$, api, h, fill, button, when, fact, tried, say, may, proof
     showDraft(edit, await proofOf(edit.id), false);
   }
 
+  // An edit that is drafted, or one that says already what is right and gets the question as a wording, which waits for approval.
   function showDraft(edit, proof, supersede) {
+    const waits = edit.status === 'proposed';
     const put = tried(async () => {
       try {
-        const {changes} = await api(`edits/${edit.id}/${may('approve') ? 'status' : 'propose'}`, may('approve') ? {status: 'active', supersede, reason: edit.source} : {reason: edit.source});
+        const [move, given] = waits ? ['approve', {version: edit.version, supersede}] : may('approve') ? ['status', {status: 'active', supersede, reason: edit.source}] : ['propose', {reason: edit.source}];
+        const {changes} = await api(`edits/${edit.id}/${move}`, given);
         const last = changes[changes.length - 1];
         $('drafted').hidden = true;
         say(last.status === 'proposed' ? `Edit ${edit.id} is proposed, and waits for approval.` : `Edit ${edit.id} is in force.`);
@@ -58,9 +61,10 @@ window.inboxView = ({$, api, h, fill, button, when, fact, tried, say, may, proof
       }
     });
     const parts = [['Subject', edit.subject], ['Old answer', edit.target_true], ['Wordings', edit.wordings.join('\n')]].filter(([, value]) => value);
-    fill($('drafted'), h('div', {class: 'card', 'data-id': edit.id}, h('h2', {}, `Draft: edit ${edit.id}`), fact(edit),
+    fill($('drafted'), h('div', {class: 'card', 'data-id': edit.id}, h('h2', {}, waits ? `Edit ${edit.id} says this already` : `Draft: edit ${edit.id}`), fact(edit),
+      waits ? h('p', {class: 'muted'}, 'It missed the question, which is proposed as one of its wordings.') : '',
       h('dl', {}, ...parts.flatMap(([name, value]) => [h('dt', {}, name), h('dd', {}, value)])), proof,
-      h('div', {class: 'row'}, button('Try it again', tried(async () => showDraft(edit, await proofOf(edit.id), false))), h('button', {type: 'button', class: supersede ? 'danger' : 'main', onclick: put}, supersede ? 'Retire these and put in force' : may('approve') ? 'Put in force' : 'Propose'))));
+      h('div', {class: 'row'}, button('Try it again', tried(async () => showDraft(edit, await proofOf(edit.id), false))), waits && !may('approve') ? '' : h('button', {type: 'button', class: supersede ? 'danger' : 'main', onclick: put}, supersede ? 'Retire these and put in force' : waits ? 'Approve' : may('approve') ? 'Put in force' : 'Propose'))));
     $('drafted').hidden = false;
   }
 
@@ -73,7 +77,7 @@ window.inboxView = ({$, api, h, fill, button, when, fact, tried, say, may, proof
       await showSamples();
     }));
     const rows = answer.groups.flatMap((group) => group.reports).map((sample) => h('li', {'data-sample': sample.number}, h('div', {class: 'body'}, reportBody(sample)), h('div', {class: 'does'}, wrong(sample))));
-    fill($('samples'), ...(rows.length ? [...rows, ...moreRow(answer, showSamples)] : [h('li', {class: 'none'}, 'No texts are kept. Start the gateway with --keep-samples N to keep some of each edit\u2019s answers.')]));
+    fill($('samples'), ...(rows.length ? [...rows, ...moreRow(answer, showSamples)] : [h('li', {class: 'none'}, 'No texts are kept. Whoever runs the gateway can let it keep some of each edit\u2019s answers.')]));
   }
 
   return {showReports, showSamples};

@@ -5,21 +5,39 @@
   const PAGE = 50;
   let key = null, role = 'report', shown = 0, searches = 0, undo = null, vanish = 0;
 
+  // Signs that change the order of reading, which would show another text than a model reads.
+  const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+  const numbered = (sign) => `\u27e6U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}\u27e7`;
+  const marked = (child) => (typeof child === 'string' ? child.replace(TURNING, numbered) : child);
+
   function h(tag, attributes, ...children) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes || {})) {
       if (name.startsWith('on')) made.addEventListener(name.slice(2), value);
       else made.setAttribute(name, value);
     }
-    made.append(...children.filter((child) => child !== null && child !== undefined && child !== ''));
+    made.append(...children.filter((child) => child !== null && child !== undefined && child !== '').map(marked));
     return made;
   }
 
-  const fill = (place, ...children) => { place.replaceChildren(...children); };
+  const fill = (place, ...children) => { place.replaceChildren(...children.map(marked)); };
   const button = (label, act) => h('button', {type: 'button', class: 'plain', onclick: act}, label);
   const when = (stamp) => h('time', {datetime: stamp, title: stamp}, new Date(stamp).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'}));
-  const fact = (edit) => h('div', {class: 'fact'}, edit.query, h('i', {}, '\u2192'), h('b', {}, edit.target_new));
+  const fact = (edit) => h('div', {class: 'fact'}, h('bdi', {}, edit.query), h('i', {}, '\u2192'), h('b', {}, h('bdi', {}, edit.target_new)));
   const percent = (share) => `${+(100 * share).toFixed(share > 0.99 || share < 0.01 ? 1 : 0)}\u202f%`;
+
+  // What the gateway says to people at a terminal, for people at this page: no commands, flags or headers.
+  const AS_HERE = {
+    '--never': '\u201cNever fire on\u201d', '--supersede': '\u201cRetire these\u201d', '--reason': 'a reason', '--alias': 'another name', '--paraphrase': 'a wording',
+    '--gate': 'the gate', '--mode': 'the mode at the start', '--only': '\u201cOnly for these models\u201d', '--enforce': '\u201cMust apply\u201d', '--keep-samples': 'keeping of samples',
+  };
+  const plain = (text) => String(text ?? '')
+    .replace(/\bthat drike [a-z ]+(?:--[a-z]+ )?lists\b/g, 'that is listed')
+    .replace(/[:,;]?\s*(?:and )?send (?:it|the key) as Authorization: Bearer KEY/g, '')
+    .replace(/\s*\([^()]*(?:--[a-z]|\bdrike [a-z])[^()]*\)/g, '')
+    .replace(/[,:;]?\s*(?:(?:run|with|by|see|look at|in) )?\bdrike (?:edits|serve|keys|verify)\b[^,.;:]*/g, '')
+    .replace(/--[a-z][a-z-]*/g, (flag) => AS_HERE[flag] || `the option \u201c${flag.slice(2).replace(/-/g, ' ')}\u201d`)
+    .replace(/\b(another|own) the (?:option )?/g, '$1 ');
 
   async function api(path, body) {
     const headers = {};
@@ -34,9 +52,9 @@
       throw new Error('The gateway does not answer: check that it is running.');
     }
     const answer = await reply.json().catch(() => ({}));
-    if (reply.status === 401 || (reply.status === 403 && !body)) askForKey(answer.error?.message);  // a key that may look may still not decide
+    if (reply.status === 401 || (reply.status === 403 && !body)) askForKey(plain(answer.error?.message));  // a key that may look may still not decide
     if (!reply.ok) {
-      throw Object.assign(new Error(answer.error?.message || `The gateway answered with status ${reply.status}.`), {status: reply.status, answer});
+      throw Object.assign(new Error(plain(answer.error?.message) || `The gateway answered with status ${reply.status}.`), {status: reply.status, answer});
     }
     return answer;
   }
@@ -99,23 +117,30 @@
   const REPORTED = 'reported on the page';
   // Of a longer text the gateway records its beginning and end alone (gates/decision.py).
   const marking = (mark) => (edit, text) => text.length > 8000 ? h('span', {class: 'small'}, 'too long to be marked') : mark(edit, text);
-  const never = marking((edit, text) => button('Never fire on this', tried(() => edits.addText(edit.id, 'negatives', text, `Edit ${edit.id} no longer fires on this.`, REPORTED))));
+  const never = marking((edit, text) => button('Never fire on this', tried(() => edits.addText(edit.id, 'negatives', text, `Edit ${edit.id} no longer fires on this question, in whatever case. It still may on others like it, as about another place: add those, too.`, REPORTED))));
   const should = marking((edit, text) => button('Should have fired', tried(() => edits.addText(edit.id, 'wordings', text, `Added to edit ${edit.id} as a wording.`, REPORTED))));
 
   // Decisions
+
+  // What the gate computed, for those who want to know: few need it.
+  function features({features: values}) {
+    const rows = Object.entries(values || {});
+    return rows.length ? h('details', {class: 'small'}, h('summary', {}, 'Features'),
+      h('p', {}, rows.map(([name, value]) => `${name.replace(/_/g, ' ')} ${Number(value).toFixed(2)}`).join(' \u00b7 '))) : '';
+  }
 
   function showDecision(decision) {
     const fired = new Set(decision.fired.map((edit) => edit.id)), text = decision.query;
     fill($('decision'),
       h('h2', {}, fired.size ? `${fired.size === 1 ? 'One edit fires' : `${fired.size} edits fire`}` : 'No edit fires'),
-      h('p', {class: 'muted'}, decision.reason),
+      h('p', {class: 'muted'}, plain(decision.reason)),
       h('ul', {class: 'list'}, ...decision.considered.map((candidate) => h('li', {},
         h('div', {class: 'body'}, fact(candidate.edit), h('div', {class: 'small'},
           h('span', {class: fired.has(candidate.edit.id) ? 'pill good' : 'pill'}, !fired.has(candidate.edit.id) ? 'does not fire' : candidate.edit.status === 'shadow' ? 'fires, only counted' : 'fires'), ' ',
           h('meter', {min: 0, max: 1, value: candidate.probability, 'aria-label': 'probability'}), ` ${percent(candidate.probability)}`,
-          candidate.name ? ` \u00b7 names \u201c${candidate.name}\u201d` : ' \u00b7 no name',
-          candidate.answer ? ` \u00b7 the model was asked: ${candidate.answer}` : '',
-          ...Object.entries(candidate.features || {}).map(([name, value]) => ` \u00b7 ${name} ${Number(value).toFixed(2)}`))),
+          decision.threshold == null ? '' : ` \u00b7 it fires from ${percent(decision.threshold)} on`,
+          candidate.name ? ` \u00b7 the question names \u201c${candidate.name}\u201d` : ' \u00b7 the question names nothing of it',
+          candidate.answer ? ` \u00b7 the model was asked: ${candidate.answer}` : ''), features(candidate)),
         h('div', {class: 'does'}, fired.has(candidate.edit.id) ? never(candidate.edit, text) : should(candidate.edit, text))))));
   }
 
@@ -152,7 +177,7 @@
     const edits = act === never ? decision.fired : decision.considered.slice(0, 2).map((candidate) => candidate.edit);
     const chance = new Map(decision.considered.map((candidate) => [candidate.edit.id, candidate.probability]));
     return h('li', {},
-      h('div', {class: 'body'}, h('div', {}, decision.query), h('div', {class: 'small'}, when(recorded.at), ` \u00b7 ${decision.reason}`),
+      h('div', {class: 'body'}, h('div', {}, decision.query), h('div', {class: 'small'}, when(recorded.at), ` \u00b7 ${plain(decision.reason)}`),
         ...edits.map((edit) => h('div', {class: 'small'}, fact(edit), chance.has(edit.id) ? `edit ${edit.id}, ${percent(chance.get(edit.id))} ` : `edit ${edit.id} `, act(edit, decision.query)))));
   }
 
@@ -193,8 +218,8 @@
 
   async function showHealth() {
     const answer = await api('health?days=14');
-    fill($('said-of-traffic'), ...answer.sentences.map((sentence) => h('p', {}, sentence)));
-    $('why-health').textContent = answer.problem ? `Counts cannot be stored: ${answer.problem}` : '';
+    fill($('said-of-traffic'), ...answer.sentences.map((sentence) => h('p', {}, plain(sentence))));
+    $('why-health').textContent = answer.problem ? `Counts cannot be stored: ${plain(answer.problem)}` : '';
     const none = (text) => h('li', {class: 'none'}, text);
     fill($('on'), ...(answer.edits.length ? answer.edits.map((edit) => healthRow(edit, false)) : [none('No answer under an edit yet. Switch edits on, and ask something that one of them concerns, through the gateway.')]));
     fill($('in-shadow'), ...(answer.shadow.length ? answer.shadow.map((edit) => healthRow(edit, true)) : [none('Nothing in shadow yet. In shadow mode, or for an edit in shadow, answers stay as they are and are counted here.')]));
@@ -257,7 +282,7 @@
     $('mode').hidden = $('switch').hidden = false;
     $('upstream').textContent = [answer.upstream, answer.tenant === 'default' ? '' : answer.tenant].filter(Boolean).join(' \u00b7 ');
     $('problems').hidden = !answer.problems.length;
-    fill($('problems'), ...answer.problems.map((problem) => h('div', {}, problem)));
+    fill($('problems'), ...answer.problems.map((problem) => h('div', {}, plain(problem))));
   }
 
   const shared = {$, api, h, fill, button, when, fact, tried, say, refresh, role: () => role};
