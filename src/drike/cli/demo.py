@@ -99,9 +99,20 @@ def demo(
         "template": "plain",
         "judge": Judge(opened.model).rule.name,
     }
+    _train_and_compare(folder, setup, opened, Method(epochs=epochs), settings)
+
+
+def _train_and_compare(
+    folder: Path,
+    setup: Setup,
+    opened: OpenedModel,
+    method: Method,
+    settings: Mapping[str, object],
+) -> None:
+    """Train both policies, compare them with the other editors, and show one edit."""
     say(_INTRODUCTION)
     with runs.alone_at(folder, None):
-        trained = _train(folder, setup, opened, Method(epochs=epochs), settings)
+        trained = _train(folder, setup, opened, method, settings)
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)
         evaluation = watch_evaluation(folder, setup, opened.model, editors, sample=5)
