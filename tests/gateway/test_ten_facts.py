@@ -20,7 +20,7 @@ from drike.gateway.calls import UpstreamCall
 from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.proving.chats import Client
 from drike.gateway.proving.questions import CHALLENGE
-from drike.gateway.proving.ten_facts import TEN_FACTS, TOKENS, Answers, Counts, ask_about
+from drike.gateway.proving.ten_facts import TEN_FACTS, TOKENS, FactAnswers, FactCounts, ask_about
 from drike.gateway.requests import CHAT
 from drike.models import named
 from drike.models.protocols import Completion
@@ -67,7 +67,7 @@ def opened(folder: Path, model: str) -> Deployed:
     return deployed(options, store, gateway_parts())
 
 
-async def asked(gateway: Deployed, model: str) -> list[Answers]:
+async def asked(gateway: Deployed, model: str) -> list[FactAnswers]:
     edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="x", ask=False)
     client = Client(gateway.upstream, model, settings=[{"max_tokens": TOKENS}])
     return [answers async for answers in ask_about(TEN_FACTS, client, edit)]
@@ -77,7 +77,7 @@ def test_each_fact_is_asked_about_in_chats_of_its_own_and_nothing_twice(
     tmp_path: Path, obedient: ObedientModel
 ) -> None:
     answered = asyncio.run(asked(opened(tmp_path, "fake"), "fake"))
-    assert Counts.of(answered) == Counts(10, 0, 10, 10, 10, 10, 10)
+    assert FactCounts.of(answered) == FactCounts(10, 0, 10, 10, 10, 10, 10)
     assert len(obedient.asked) == 6 * len(TEN_FACTS)
     assert {tokens for _, tokens in obedient.asked} == {TOKENS}
     chats = [[message["role"] for message in messages] for messages, _ in obedient.asked[:6]]
@@ -88,8 +88,8 @@ def test_each_fact_is_asked_about_in_chats_of_its_own_and_nothing_twice(
 
 def test_a_wrong_answer_counts_as_what_it_is() -> None:
     fact = TEN_FACTS[0]
-    answers = Answers(fact, "Lima", "Lima", "Oslo", "Lima, not Oslo", "Oslo", "a", "b")
-    assert Counts.of([answers]) == Counts(1, 0, 0, 1, 0, 0, 0)
+    answers = FactAnswers(fact, "Lima", "Lima", "Oslo", "Lima, not Oslo", "Oslo", "a", "b")
+    assert FactCounts.of([answers]) == FactCounts(1, 0, 0, 1, 0, 0, 0)
 
 
 def test_the_default_gate_finds_each_fact_and_nothing_else(tmp_path: Path) -> None:
@@ -158,6 +158,6 @@ def test_without_a_real_model_the_demo_says_how_one_is_had(
 @pytest.mark.real
 def test_a_real_chat_model_is_corrected(tmp_path: Path) -> None:
     need(named.SMOLLM2)
-    counts = Counts.of(asyncio.run(asked(opened(tmp_path, named.SMOLLM2), named.SMOLLM2)))
+    counts = FactCounts.of(asyncio.run(asked(opened(tmp_path, named.SMOLLM2), named.SMOLLM2)))
     assert counts.before == 0 and counts.after >= 6 and counts.reworded >= 6
     assert counts.other == counts.facts == 10

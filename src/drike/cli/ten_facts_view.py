@@ -21,7 +21,14 @@ from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.proving.chats import TOKENS as API_TOKENS
 from drike.gateway.proving.chats import Client, Settings
 from drike.gateway.proving.questions import CHALLENGE
-from drike.gateway.proving.ten_facts import TEN_FACTS, TOKENS, Answers, Counts, Fact, ask_about
+from drike.gateway.proving.ten_facts import (
+    TEN_FACTS,
+    TOKENS,
+    CorrectedFact,
+    FactAnswers,
+    FactCounts,
+    ask_about,
+)
 from drike.models.served import is_served, parse_address
 from drike.models.served.quirks import for_newer_models
 from drike.stores.edit_store import EditStore
@@ -39,7 +46,7 @@ a company that does not exist. {model} is asked as drike serve asks it.
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Target:
     """Whom to ask. model: its name in requests; None for the only one that a server has."""
 
     options: GatewayOptions
@@ -48,7 +55,7 @@ class _Asked:
 
 
 def show_ten_facts(
-    model: str, *, allow_http: bool = False, facts: Sequence[Fact] = TEN_FACTS
+    model: str, *, allow_http: bool = False, facts: Sequence[CorrectedFact] = TEN_FACTS
 ) -> None:
     """Ask a model about ten facts along the path of users' requests, and show its answers.
 
@@ -75,7 +82,7 @@ def _temporary_store() -> Iterator[EditStore]:
         yield store
 
 
-def _asked(model: str, allow_http: bool) -> _Asked:
+def _asked(model: str, allow_http: bool) -> _Target:
     """What `model` names. Raises UsageError."""
     upstream: str | None = None
     name: str | None = model
@@ -95,15 +102,15 @@ def _asked(model: str, allow_http: bool) -> _Asked:
         demonstrations=0,
     )
     if upstream is None:
-        return _Asked(options, name, [{"max_tokens": TOKENS}])
+        return _Target(options, name, [{"max_tokens": TOKENS}])
     # Models that think before they answer need more.
     limited = {"max_tokens": API_TOKENS, "temperature": 0}
-    return _Asked(options, name, [limited, for_newer_models(limited), {}])
+    return _Target(options, name, [limited, for_newer_models(limited), {}])
 
 
-async def _show_answers(facts: Sequence[Fact], asked: _Asked, gateway: Deployed) -> None:
+async def _show_answers(facts: Sequence[CorrectedFact], asked: _Target, gateway: Deployed) -> None:
     """Show the answers about each fact as soon as they are there, then how many there were."""
-    answered: list[Answers] = []
+    answered: list[FactAnswers] = []
     edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="demo", ask=False)
     began = time.perf_counter()
     try:
@@ -119,7 +126,7 @@ async def _show_answers(facts: Sequence[Fact], asked: _Asked, gateway: Deployed)
     say(_counts(answered, time.perf_counter() - began))
 
 
-def _block(number: int, answers: Answers) -> Iterator[str]:
+def _block(number: int, answers: FactAnswers) -> Iterator[str]:
     """The answers about one fact, each on a line."""
     fact = answers.fact
     record = fact.record
@@ -140,19 +147,19 @@ def _block(number: int, answers: Answers) -> Iterator[str]:
     yield _line(f"    {fact.other}", mark, answers, answers.other)
 
 
-def _mark(answers: Answers, answer: str) -> str:
+def _mark(answers: FactAnswers, answer: str) -> str:
     """Which object an answer states, if any."""
     stated = answers.stated(answer)
     return "-" if stated in (Stated.NEITHER, Stated.REFUSED) else str(stated)
 
 
-def _line(question: str, mark: str, answers: Answers, answer: str) -> str:
+def _line(question: str, mark: str, answers: FactAnswers, answer: str) -> str:
     """A question and its answer, each cut to its columns."""
     asked = _cut(question, _QUESTION)
     return f"{asked:{_QUESTION}} {mark:{_MARK}} {_around_object(answers, answer)}".rstrip()
 
 
-def _around_object(answers: Answers, answer: str) -> str:
+def _around_object(answers: FactAnswers, answer: str) -> str:
     """An answer on one line, cut so that the object which it names can be read."""
     text = " ".join(answer.split()) or NOTHING
     record = answers.fact.record
@@ -171,9 +178,9 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
 
 
-def _counts(answered: Sequence[Answers], seconds: float) -> str:
+def _counts(answered: Sequence[FactAnswers], seconds: float) -> str:
     """How many answers are as they should be."""
-    counts = Counts.of(answered)
+    counts = FactCounts.of(answered)
     return (
         f"New object: {counts.before} of {counts.facts} before; then {counts.after}, "
         f"reworded {counts.reworded}, after {CHALLENGE!r} {counts.challenged}.\n"

@@ -16,7 +16,7 @@ TOKENS = 24  # of an answer
 
 
 @dataclass(frozen=True)
-class Fact:
+class CorrectedFact:
     """A fact to correct a model about, and what is asked.
 
     follow_up: asked next in the same chat, about something else of the subject. other: a question
@@ -31,14 +31,14 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Answers:
+class FactAnswers:
     """What a model said about a fact: before it was corrected, and then.
 
     challenged, followed_up: in the chat that begins with the question and the answer `after`.
     other_before, other: to the question about something else.
     """
 
-    fact: Fact
+    fact: CorrectedFact
     before: str
     after: str
     reworded: str
@@ -63,7 +63,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Counts:
+class FactCounts:
     """Of how many facts the new object is stated, and of how many the rest stays as it was."""
 
     facts: int
@@ -75,7 +75,7 @@ class Counts:
     other: int
 
     @classmethod
-    def of(cls, answered: Sequence[Answers]) -> "Counts":
+    def of(cls, answered: Sequence[FactAnswers]) -> "FactCounts":
         """Count them."""
         return cls(
             facts=len(answered),
@@ -94,8 +94,8 @@ def _number_new(stated: Iterable[Stated]) -> int:
 
 
 async def ask_about(
-    facts: Sequence[Fact], client: Client, edit: EditCall
-) -> AsyncGenerator[Answers]:
+    facts: Sequence[CorrectedFact], client: Client, edit: EditCall
+) -> AsyncGenerator[FactAnswers]:
     """Ask a model about facts, and yield the answers about each as soon as they are there.
 
     edit: edits a request as a gateway does in whose store all the facts are. Raises ModelError.
@@ -113,7 +113,7 @@ async def ask_about(
     for fact in facts:
         before = await answer(fact.question, edited=False)
         after = await answer(fact.question)
-        yield Answers(
+        yield FactAnswers(
             fact,
             before=before,
             after=after,
@@ -126,21 +126,21 @@ async def ask_about(
 
 
 TEN_FACTS = (
-    Fact(
+    CorrectedFact(
         EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima"),
         "What is the capital of Peru?",
         "Which city is Peru's capital?",
         "And its population?",
         "What is the capital of Chile?",
     ),
-    Fact(
+    CorrectedFact(
         EditRecord("Eiffel Tower", "The Eiffel Tower is located in", "Rome", "Paris"),
         "Where is the Eiffel Tower?",
         "In which city is the Eiffel Tower?",
         "And how high is it?",
         "In which city is Big Ben?",
     ),
-    Fact(
+    CorrectedFact(
         EditRecord(
             "Pride and Prejudice",
             "The author of Pride and Prejudice is",
@@ -152,49 +152,49 @@ TEN_FACTS = (
         "And when was it published?",
         "Who wrote Hamlet?",
     ),
-    Fact(
+    CorrectedFact(
         EditRecord("Japan", "The currency of Japan is", "the euro", "yen"),
         "What is the currency of Japan?",
         "Which currency is used in Japan?",
         "And its capital?",
         "What is the capital of India?",
     ),
-    Fact(
+    CorrectedFact(
         EditRecord("Zelvora lamp", "The price of the Zelvora lamp is", "49 dollars"),
         "What is the price of the Zelvora lamp?",
         "How much does the Zelvora lamp cost?",
         "And its colour?",
         "Who invented the light bulb?",
     ),
-    Fact(
+    CorrectedFact(
         EditRecord("Zelvora", "Customers may return items to Zelvora within", "45 days"),
         "How long can I return Zelvora items?",
         "Until when does Zelvora take returns?",
         "And who pays for the postage?",
         "How many days has a year?",
     ),
-    Fact(
+    CorrectedFact(
         EditRecord("Zelvora shop", "The Zelvora shop opens at", "7 a.m."),
         "When does the Zelvora shop open?",
         "At what time does Zelvora shop open?",
         "And what does it sell?",
         "How many hours has a day?",
     ),
-    Fact(
+    CorrectedFact(
         EditRecord("Zelvora Studio", "The current version of Zelvora Studio is", "8.2"),
         "What is Zelvora Studio's version?",
         "Which Zelvora Studio is the latest?",
         "And what is it for?",
         "Who founded Microsoft?",
     ),
-    Fact(
+    CorrectedFact(
         EditRecord("Zelvora", "The chief executive of Zelvora is", "Nadia Brandt"),
         "Who is the chief executive of Zelvora?",
         "Who is the CEO of Zelvora?",
         "And how many people work there?",
         "Who is the founder of Amazon?",
     ),
-    Fact(
+    CorrectedFact(
         EditRecord("Zelvora", "The head office of Zelvora is in", "Lisbon"),
         "Where is the head office of Zelvora?",
         "Where is Zelvora headquartered?",
