@@ -7,7 +7,7 @@ import time
 import pytest
 
 from drike.answers.number_words import spelled_in_digits
-from drike.answers.quantities import Reading, reader_of
+from drike.answers.quantities import AnswerRead, reader_of
 from drike.answers.statements import Stated, stated
 
 SAME = [
@@ -134,6 +134,6 @@ def test_reading_quantities_takes_time_linear_in_the_text(part: str) -> None:
 
 def _seconds(text: str, name: str) -> float:
     begun = time.thread_time()
-    reading = Reading(text)
+    reading = AnswerRead(text)
     list(reader(reading) if (reader := reader_of(name)) else ())
     return time.thread_time() - begun

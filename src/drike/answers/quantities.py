@@ -47,7 +47,7 @@ _BEFORE = 24  # characters before an amount in which its bound may stand
 _MOST_BARE = 5  # words of an answer whose bare number may be what was asked for
 
 
-class Mention(NamedTuple):
+class Given(NamedTuple):
     """A quantity of an object's kind in a text, and whether it is the object's."""
 
     begin: int
@@ -55,7 +55,7 @@ class Mention(NamedTuple):
     is_object: bool
 
 
-class Reading:
+class AnswerRead:
     """A text that is read, whose numbers are in digits, for the words of a question."""
 
     def __init__(self, text: str, question: str = "", limit: TimeLimit | None = None) -> None:
@@ -75,7 +75,7 @@ class Reading:
         return times(self.text)
 
 
-Reader = Callable[[Reading], Iterator[Mention]]
+Reader = Callable[[AnswerRead], Iterator[Given]]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def reader_of(name: str) -> Reader | None:
     return next((reader for make in readers if (reader := make(text))), None)
 
 
-def with_marks(reading: Reading, marks_by_name: Iterable[tuple[str, str]], other: str) -> str:
+def with_marks(reading: AnswerRead, marks_by_name: Iterable[tuple[str, str]], other: str) -> str:
     """A text with marks where it gives an object's quantity, and with another for other ones.
 
     marks_by_name: the objects' names, each with its mark.
@@ -149,9 +149,9 @@ def _address_reader(name: str) -> Reader | None:
         return None
     code = own.code
 
-    def read(reading: Reading) -> Iterator[Mention]:
+    def read(reading: AnswerRead) -> Iterator[Given]:
         for found in addresses(reading.text):
-            yield Mention(found.begin, found.end, found.code == code)
+            yield Given(found.begin, found.end, found.code == code)
 
     return read
 
@@ -162,10 +162,10 @@ def _phone_reader(name: str) -> Reader | None:
         return None
     code = own.code
 
-    def read(reading: Reading) -> Iterator[Mention]:
+    def read(reading: AnswerRead) -> Iterator[Given]:
         for found in phones(reading.text):
             if not found.is_plain:
-                yield Mention(found.begin, found.end, is_same_phone(code, found.code))
+                yield Given(found.begin, found.end, is_same_phone(code, found.code))
 
     return read
 
@@ -176,10 +176,10 @@ def _version_reader(name: str) -> Reader | None:
         return None
     code = own.code
 
-    def read(reading: Reading) -> Iterator[Mention]:
+    def read(reading: AnswerRead) -> Iterator[Given]:
         for found in versions(reading.text):
             if reading.is_short or not found.is_plain:
-                yield Mention(found.begin, found.end, found.code == code)
+                yield Given(found.begin, found.end, found.code == code)
 
     return read
 
@@ -196,18 +196,18 @@ def _time_reader(name: str) -> Reader | None:
         return None
     minutes = own[0].minutes
 
-    def read(reading: Reading) -> Iterator[Mention]:
+    def read(reading: AnswerRead) -> Iterator[Given]:
         for found in reading.times:
             if reading.is_short or found.is_marked:
-                yield Mention(found.begin, found.end, found.minutes == minutes)
+                yield Given(found.begin, found.end, found.minutes == minutes)
 
     return read
 
 
 def _span_reader(minutes: tuple[int, int]) -> Reader:
-    def read(reading: Reading) -> Iterator[Mention]:
+    def read(reading: AnswerRead) -> Iterator[Given]:
         for found in spans(reading.text, reading.times):
-            yield Mention(found.begin, found.end, found.minutes == minutes)
+            yield Given(found.begin, found.end, found.minutes == minutes)
 
     return read
 
@@ -223,12 +223,12 @@ def _amount_reader(name: str) -> Reader | None:
     if own.amount.is_bare and not own.bound:
         return None  # a mere number is read as a word, as it may be a year or a version
 
-    def read(reading: Reading) -> Iterator[Mention]:
+    def read(reading: AnswerRead) -> Iterator[Given]:
         for amount in reading.amounts:
             other = _bounded(reading.text, amount)
             if amount.is_bare and own.amount.is_counted and not reading.is_short:
                 continue
-            yield Mention(other.begin, other.end, _is_same_bounded(own, other, reading.asked))
+            yield Given(other.begin, other.end, _is_same_bounded(own, other, reading.asked))
 
     return read
 

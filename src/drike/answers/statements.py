@@ -23,7 +23,7 @@ from drike.answers.object_names import (
     object_names,
     share_of_name,
 )
-from drike.answers.quantities import Reading, are_quantities, with_marks
+from drike.answers.quantities import AnswerRead, are_quantities, with_marks
 from drike.answers.thoughts import without_thoughts
 from drike.answers.time_limit import TimeLimit
 from drike.answers.values import uniform
@@ -154,7 +154,7 @@ def _with_marks(text: str, names: _EditNames, question: str, limit: TimeLimit | 
     """A text in lower case with marks for the objects that it names."""
     spaced = _SPACES.sub(" ", text)
     if names.quantities:
-        reading = Reading(spaced, question, limit)
+        reading = AnswerRead(spaced, question, limit)
         spaced = with_marks(reading, names.marks_by_name, _OTHER_QUANTITY)
     words = Words.of(uniform(spaced, names.numbers))
     places = _places(words, names)
