@@ -126,10 +126,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
         opened_upstream = open_upstream(options, opened_editor, keyless=keys is None)
         tenants = _tenants(options, keys, opened_editor)
         feed = tenants.feeds[TENANT]
-        require_answerable(options, feed.gate)
-        _warm_up(feed.gate, feed.index.encoder)
-        for opened_socket in sockets:
-            open_port(opened_socket)
+        _open_ports(sockets, options, feed)
     except BaseException:
         for opened_socket in sockets:
             opened_socket.close()
@@ -310,6 +307,14 @@ def _example(feed: EditFeed) -> str:
 
 def _origin(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _open_ports(sockets: Sequence[socket.socket], options: GatewayOptions, feed: EditFeed) -> None:
+    """Let sockets listen once requests can be answered. Raises DrikeError if they cannot be."""
+    require_answerable(options, feed.gate)
+    _warm_up(feed.gate, feed.index.encoder)
+    for opened_socket in sockets:
+        open_port(opened_socket)
 
 
 def _warm_up(gate: Gate, encoder: TextEncoder | None) -> None:
