@@ -49,6 +49,15 @@ def test_demonstrations_that_are_asked_for_are_written(api: Api, tmp_path: Path)
     assert len(made_up(written(replace(UPSTREAM, demonstrations=2), tmp_path, api))) == 2
 
 
+def test_a_trial_waits_on_a_busy_machine(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "edits.db", create=True)
+    store.put(ENTRY)
+    for given, seconds in ((None, 60), (200.0, 0.2)):
+        gateway = deployed(replace(UPSTREAM, deadline_ms=given), store, gateway_parts())
+        assert gateway.editor.deadline(gateway.feed) == seconds
+    store.close()
+
+
 def made_up(text: str) -> list[str]:
     """The facts of demonstrations: those of a text that the edit does not state."""
     facts = [line.removeprefix("New Fact: ") for line in text.splitlines() if "New Fact: " in line]

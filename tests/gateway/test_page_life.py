@@ -350,3 +350,15 @@ def test_a_sample_becomes_a_report_on_the_page(above: Recorded, tmp_path: Path) 
             page.wait(f"{text('samples')}.startsWith('No texts are kept.')")
         with stub(serving.admin, "inbox") as page:
             page.wait(f"{text('reports')}.includes('What is the capital of Peru?')")
+
+
+@needs_node
+def test_a_text_that_turns_the_order_of_reading_is_marked_on_the_page(
+    above: Recorded, tmp_path: Path
+) -> None:
+    turned = replace(PERU, target_new="Oslo \u202eamiL\u202c", reason="see \u2066this\u2069")
+    with running(above.url, tmp_path, turned) as serving, stub(serving.admin) as page:
+        page.wait(f"{ROWS} === 1")
+        shown = page.run(text("edits"))
+        assert "Oslo \u27e6U+202E\u27e7amiL\u27e6U+202C\u27e7" in shown
+        assert not {*"\u202a\u202c\u202e\u2066\u2069"} & {*shown}

@@ -13,9 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, Placement
+from drike.conversations.rendering import (
+    AsBlock,
+    AsPlainFacts,
+    AsPrompt,
+    Facts,
+    Occasion,
+    Placement,
+)
 from drike.edits.edit import ASPECTS_OF_S, Aspect
-from drike.edits.record import EditRecord, EditVersion, StoreError
+from drike.edits.record import EditRecord, EditVersion, StoreError, as_stored
 from drike.gateway.proving.questions import EditQuestion
 from drike.gateway.proving.tuning import (
     ChosenPlacement,
@@ -28,7 +35,7 @@ from drike.gateway.proving.tuning import (
     trial_of,
     tune,
 )
-from drike.research.editors.placements import PAIRS, placements
+from drike.research.editors.placements import PAIRS, placements, placements_before
 from drike.stores.sqlite import SqliteStore
 from drike.stores.verifications import QuestionKind
 from tests.fakes.capitals import old_object
@@ -39,8 +46,11 @@ BLOCK = re.compile(r"<corrected-facts .*?</corrected-facts [^>]*>", re.DOTALL)
 
 
 @cache
-def chat_placements() -> dict[str, Placement]:
-    return placements(chat=True)
+def chat_placements() -> Mapping[str, Placement]:
+    """Those in blocks, which the scripted models know facts by."""
+    served = ScriptedModel(str)
+    served.info = replace(served.info, identity={"server": "http://127.0.0.1"})
+    return placements_before(served, chat=True)
 
 
 def record(i: int) -> EditRecord:
@@ -198,6 +208,25 @@ def test_facts_as_pairs_stand_behind_sources_and_before_challenges_as_ever() -> 
         both = chat_placements()["question-answer"], AsBlock()
         own, usual = (placement.around(facts, "Are you sure?", "default") for placement in both)
         assert bool(own.before) == bool(usual.before) and bool(own.behind) == bool(usual.behind)
+
+
+def test_a_plain_list_is_for_models_that_nobody_else_asks() -> None:
+    local = placements_before(ScriptedModel(str), chat=True)
+    assert local.keys() - chat_placements().keys() == {"plain"}
+    around = local["plain"].around(Facts((EDITS[0],), "What?"), "What?", "default")
+    assert around.before == (
+        "Facts:\n- The capital of Land1 is New1.\n\n"
+        "Answer by these facts where they concern the question: "
+    )
+    assert not around.behind
+
+
+def test_a_fact_that_is_stored_as_a_question_is_stated_as_a_sentence() -> None:
+    question = EditRecord("Acme", "Who leads Acme?", "Marta", "Tomas")
+    [edit] = as_stored([question.edit])
+    for placement in (AsBlock(), AsPlainFacts()):
+        around = placement.around(Facts((edit,), "Who runs Acme?"), "Who runs Acme?", "default")
+        assert '- The answer to "Who leads Acme?" is Marta' in around.before
 
 
 def test_pairs_are_lines_before_the_question() -> None:

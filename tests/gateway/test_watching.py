@@ -88,7 +88,7 @@ def send(
 
 def counts(gateway: Running) -> Counts:
     """All counts, once what is in flight was counted."""
-    wait_until(lambda: not gateway.gateway._in_flight)
+    wait_until(lambda: gateway.metrics.in_flight._value.get() == 0)
     gateway.feed.watch.flush(gateway.feed.store)
     return TrafficCounts(gateway.feed.store.database).since(TODAY)
 

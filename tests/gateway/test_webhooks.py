@@ -101,10 +101,11 @@ def test_a_store_that_fails_holds_up_no_other_tenant(store: EditStore) -> None:
     gone = MagicMock()
     gone.settings.get.side_effect = StoreError("a.db is gone")
     sender._stores = lambda: {"a": (gone, known[1]), "default": known}
-    for _ in range(2):
-        with pytest.raises(StoreError, match=r"a\.db is gone"):
-            sender.send_new()
-        store.put(PROPOSED)
+    with pytest.raises(StoreError, match=r"a\.db is gone"):
+        sender.send_new()
+    store.put(PROPOSED)
+    with pytest.raises(StoreError, match=r"a\.db is gone"):
+        sender.send_new()
     assert names(told) == ["proposed"]
 
 
@@ -329,3 +330,19 @@ def test_no_failure_of_a_tenant_ends_the_round_of_others(
     asked = gone.settings.get.call_count
     sender._send_due()
     assert names(told) == ["proposed"] and gone.settings.get.call_count == asked, "it waits"
+
+
+def test_a_text_that_may_be_read_in_another_order_is_also_sent_as_it_can_be_shown(
+    store: EditStore,
+) -> None:
+    told: Told = []
+    sender = notifier(store, told)
+    sender.send_new()
+    store.put(replace(PROPOSED, target_new="Oslo \u202eamiL\u202c", reason="\u05d0 1, \u05d1 2"))
+    sender.send_new()
+    [(_, event)] = told
+    assert event["edit"]["target_new"] == "Oslo \u202eamiL\u202c"
+    assert event["shown"] == {
+        "target_new": "\u2068Oslo \\u202eamiL\\u202c\u2069",
+        "reason": "\u2068\u05d0 1, \u05d1 2\u2069",
+    }

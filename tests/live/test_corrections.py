@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+import sqlite3
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +19,10 @@ from openai.types.chat import ChatCompletionMessage
 from drike import Corrections
 from drike.conversations.rendering import AsBlock
 from drike.conversations.turns import Api
-from drike.edits.record import EditVersion, Status
+from drike.edits.record import EditVersion, Status, StoreError
 from drike.errors import DrikeError, UsageError
 from drike.gates.by_name import EveryQuery, Named
+from drike.stores.moves import retire
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.api_requests import REQUESTS
 from tests.fakes.gateways import ENTRY, running
@@ -81,6 +86,83 @@ def test_changes_of_the_store_are_taken_up(store: Path) -> None:
         opened.put(replace(latest.record, status=Status.RETIRED), replaces=latest)
         opened.close()
         assert not corrections.apply(request).edits
+
+
+@contextmanager
+def locked(store: Path) -> Iterator[None]:
+    """Another program changes the store, and does not end."""
+    other = sqlite3.connect(store, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    yield
+    other.execute("ROLLBACK")
+    other.close()
+
+
+@contextmanager
+def gone(store: Path) -> Iterator[None]:
+    kept = store.rename(store.with_name("kept"))
+    yield
+    kept.rename(store)
+
+
+@contextmanager
+def damaged(store: Path) -> Iterator[None]:
+    kept = store.read_bytes()
+    store.write_bytes(b"no database" * 1000)
+    yield
+    store.write_bytes(kept)
+
+
+@pytest.mark.parametrize("trouble", [locked, gone, damaged])
+def test_while_the_store_cannot_be_read_the_last_edits_stay_in_force(
+    store: Path,
+    trouble: Callable[[Path], AbstractContextManager[None]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("drike.live.corrections._SECONDS_TO_WAIT", 0.05)
+    monkeypatch.setattr("drike.live.live_edits._SHORTEST_PAUSE", 0.0)
+    monkeypatch.setattr("drike.live.live_edits._LONGEST_PAUSE", 0.0)
+    request = {"messages": [{"role": "user", "content": ABOUT}]}
+    with Corrections(store, gate=Named()) as corrections:
+        assert corrections.apply(request).edits and corrections.problem is None
+        with trouble(store):
+            for _ in range(3):
+                assert corrections.apply(request).edits
+            assert corrections.problem and str(store) in corrections.problem
+        assert caplog.text.count("stay in force") == 1
+        with closing(SqliteStore(store)) as opened:
+            retire(opened, 1)
+        assert not corrections.apply(request).edits and corrections.problem is None
+    with pytest.raises(StoreError, match="was closed"):
+        corrections.apply(request)
+
+
+def test_a_store_that_was_never_read_is_no_store_without_edits(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.live.corrections._SECONDS_TO_WAIT", 0.05)
+    request = {"messages": [{"role": "user", "content": ABOUT}]}
+    with (
+        Corrections(store, gate=Named()) as corrections,
+        locked(store),
+        pytest.raises(StoreError, match="in use by another process"),
+    ):
+        corrections.apply(request)
+
+
+def test_requests_seldom_wait_for_a_store_that_cannot_be_read(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.live.corrections._SECONDS_TO_WAIT", 0.3)
+    request = {"messages": [{"role": "user", "content": ABOUT}]}
+    with Corrections(store, gate=Named()) as corrections:
+        corrections.apply(request)
+        with locked(store):
+            began = time.monotonic()
+            for _ in range(20):
+                assert corrections.apply(request).edits
+            assert time.monotonic() - began < 3  # one look, not twenty
 
 
 def test_a_gate_can_be_given(store: Path) -> None:

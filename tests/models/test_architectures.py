@@ -28,6 +28,17 @@ EXACT = 1e-3  # nats
 # One of each kind: split attention, windows, forks, a sparse indexer, ALiBi.
 FEW = ("llama", "gemma3_text", "bloom", "doge", "deepseek_v32")
 
+# What they read depends on depth: windows, indexers, compressed keys.
+SPARSE = (
+    "moshi",
+    "glm_moe_dsa",
+    "deepseek_v32",
+    "doge",
+    "dots3_note_text",
+    "axk2",
+    "deepseek_v4",
+    "hy_v4",
+)
 MOST_UNBUILT = 15
 
 Calls = list[list[Request]]
@@ -155,6 +166,16 @@ def test_scores_of_a_few_architectures_are_exact_or_warned_of(model_type: str) -
     assert tried(built(model_type), shallow_then_deep).outcome in ("exact", "warned")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", [shallow_then_deep, all_lengths])
+@pytest.mark.parametrize("model_type", SPARSE)
+def test_sparse_and_windowed_attention_is_exact_or_warned_of(
+    model_type: str, scenario: Callable[[], Calls]
+) -> None:
+    """Each of these was silently wrong at long texts once, by .02 to 2 nats."""
+    assert tried(built(model_type), scenario).outcome in ("exact", "warned")
+
+
 @pytest.mark.reliability
 def test_scores_of_every_architecture_are_exact_or_warned_of(tally: Tally) -> None:
     """Seven scenarios for each; and completions."""
@@ -171,7 +192,7 @@ def test_scores_of_every_architecture_are_exact_or_warned_of(tally: Tally) -> No
         results = [tried(model, scenario) for scenario in SCENARIOS]
         outcomes.update(result.outcome for result in results)
         wrong += [f"{model_type}: {result}" for result in results if result.outcome == "wrong"]
-        if not all(result.outcome == "refused" for result in results):
+        if not any(result.outcome == "refused" for result in results):
             unlike += [] if completes_alike(model) else [model_type]
     print(f"\n{len(MODEL_TYPES) - len(unbuilt)} architectures, {dict(outcomes)}")
     print("could not be built:", *(f"{name}: {why}" for name, why in unbuilt.items()), sep="\n  ")

@@ -300,7 +300,7 @@ def test_a_reached_limit_exits_with_code_3_and_paid_answers_are_reused(
             "evaluate",
             *options,
             "--max-calls",
-            "30",
+            "60",
             "--concurrency",
             "1",
             "--out",
@@ -309,8 +309,8 @@ def test_a_reached_limit_exits_with_code_3_and_paid_answers_are_reused(
         == 3
     )
     said = " ".join(capsys.readouterr().err.split())
-    assert "30 requests that --max-calls leaves are used up" in said and "Traceback" not in said
-    assert served.requests == 30
+    assert "60 requests that --max-calls leaves are used up" in said and "Traceback" not in said
+    assert served.requests == 60
     done = {
         outcome.case_id
         for outcome in read_outcomes(tmp_path / "a" / "outcomes" / "factprompt.jsonl")

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -580,6 +581,70 @@ def test_a_database_with_another_history_is_read_anew_and_one_of_a_newer_drike_n
     postgres.run("UPDATE drike_schema SET version = 99", url=address)
     with pytest.raises(StoreError, match="was written by a newer drike"):
         store.put(CHILE)
+
+
+@pytest.fixture
+def frozen(postgres: Database) -> Iterator[Callable[[], None]]:
+    """Freezes the server, which goes on after the test."""
+    stopped: list[int] = []
+
+    def freeze() -> None:
+        assert postgres._process
+        listing = "SELECT pid FROM pg_stat_activity WHERE application_name = 'drike'"
+        pids = [int(str(pid)) for [pid] in postgres.run(listing)]
+        for pid in (postgres._process.pid, *pids):
+            os.kill(pid, signal.SIGSTOP)
+            stopped.append(pid)
+
+    yield freeze
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_one_thread_waits_for_a_silent_server_and_closing_waits_for_none(
+    address: str, frozen: Callable[[], None]
+) -> None:
+    store = open_store(address, wait=0.2)
+    waiting = threading.Thread(target=lambda: store.wait(0, 60), daemon=True)
+    waiting.start()
+    frozen()
+    began = time.monotonic()
+    with pytest.raises(StoreError, match="cannot be reached"):
+        store.settings.get("x")
+    assert time.monotonic() - began < 1.9, "no second connection is tried"
+
+    def probe() -> None:
+        with pytest.raises(StoreError):
+            store.changes()
+
+    threading.Thread(target=probe, daemon=True).start()
+    time.sleep(0.05)
+    for _ in range(20):
+        with pytest.raises(StoreError, match="does not answer: try again"):
+            store.settings.get("x")
+    began = time.monotonic()
+    store.close()
+    assert time.monotonic() - began < 2.2
+
+
+@pytest.mark.slow
+def test_a_frozen_database_holds_up_neither_readiness_nor_health_nor_the_end(
+    address: str, frozen: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.fakes.gateways import running
+    from tests.fakes.upstreams import upstream
+
+    monkeypatch.setattr("tests.fakes.gateways.open_store", partial(open_store, wait=1.0))
+    with upstream() as above, running(above.url, address, PERU) as gateway:
+        frozen()
+        began = time.monotonic()
+        wait_until(lambda: gateway.manage("GET", "/readyz")[0] == 503, seconds=6)
+        for path in ("health", "mode", "inbox", "inbox/1", "approvals", "edits/1"):
+            status, found = gateway.manage("GET", f"/admin/v1/{path}")
+            assert status == 503, found
+        assert time.monotonic() - began < 18
+        ending = time.monotonic()
+    assert time.monotonic() - ending < 7
 
 
 @pytest.mark.slow

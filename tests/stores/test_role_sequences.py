@@ -8,6 +8,7 @@ each person does, and believes nothing that a version says of itself: `tests/fak
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +18,14 @@ from drike.edits.record import ApprovalError, EditRecord, Move, Status
 from drike.gates.index import EditIndex
 from drike.live import drafts
 from drike.stores.edit_store import EditStore, require_approvals
+from drike.stores.export import lines_of, whole_store
 from drike.stores.folder import sync_folder
 from drike.stores.imports import PlacedRecord, import_edits
 from drike.stores.inbox import Inbox, Report
 from drike.stores.moves import approve, change, propose, reject, retire
 from drike.stores.snapshots import snapshot
 from tests.fakes.role_sequences import Series
-from tests.fakes.stores import PERU, active
+from tests.fakes.stores import PERU, Opener, active
 from tests.fakes.tally import Tally
 
 ROME = {"target_new": "Rome"}
@@ -177,6 +179,23 @@ def test_what_was_in_use_is_its_authors_no_more(store: EditStore) -> None:
     assert active(store) == {"Lima"}
     retire(store, edit.id, author="anna")
     assert snapshot(store).edits[edit.id].record.status is Status.RETIRED
+
+
+def test_a_text_that_was_exported_is_still_its_authors(opener: Opener, tmp_path: Path) -> None:
+    with closing(opener(tmp_path / "a.db")) as store:
+        require_approvals(store, 1)
+        [edit] = store.put(replace(PERU, status=Status.PROPOSED, author="anna"))
+        approve(store, edit.id, author="bob")
+        (tmp_path / "a.jsonl").write_text("\n".join(lines_of(store)), "utf-8")
+    whole = whole_store(tmp_path / "a.jsonl")
+    assert whole is not None
+    with closing(opener(tmp_path / "b.db")) as store:
+        require_approvals(store, 1)
+        [edit] = import_edits(store, whole.edits("a.jsonl"), author="eve").added
+        for author in ("anna", "eve"):
+            with pytest.raises(ApprovalError):
+                approve(store, edit.id, author=author)
+        approve(store, edit.id, author="bob")
 
 
 def test_who_approves_a_copied_fact_is_none_of_its_authors(store: EditStore) -> None:

@@ -15,6 +15,7 @@ from drike.cli.stored_edits import AMBIGUOUS, author, print_changes, store_at
 from drike.edits.record import MissingStoreError, StoreError
 from drike.edits.record_json import to_json
 from drike.errors import UsageError
+from drike.stores.authorship import with_writers
 from drike.stores.edit_store import required_approvals
 from drike.stores.export import WholeStore, lines_of, restore, whole_store
 from drike.stores.finding import Search, find
@@ -161,7 +162,8 @@ def export(
         if everything:
             lines = list(lines_of(opened))
         else:
-            edits = reversed(find(current, Search()))
+            found = find(current, Search())
+            edits = with_writers(reversed(found), opened.changes())
             lines = [to_json(version.record) for version in edits]
     write_text(out, "".join(f"{line}\n" for line in lines))
     if everything:

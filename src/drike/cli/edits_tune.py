@@ -24,7 +24,7 @@ from drike.edits.record import StoreError, as_stored
 from drike.edits.times import stamp
 from drike.gateway.proving import tuning
 from drike.gateway.proving.questions import EditQuestion
-from drike.research.editors.placements import placements
+from drike.research.editors.placements import placements_before
 from drike.research.runs.run import RunSettings, TrainedRun
 from drike.stores.edit_store import EditStore
 from drike.stores.verifications import QuestionKind
@@ -76,7 +76,9 @@ def tune_(
         at = RunOptions(dry_run=dry_run)
         opened = _open_model(model, api, base.run if base else DEFAULTS, at)
         chat = opened.template == "chat"
-        plan = tuning.Tuning(opened.model, placements(chat), asked, chat, token_price)
+        plan = tuning.Tuning(
+            opened.model, placements_before(opened.model, chat=chat), asked, chat, token_price
+        )
         until_the_end = replace(plan, tolerance=-1.0)
         if count_only(opened.model, opened.api, lambda counting: list(tuning.tune(until_the_end))):
             return

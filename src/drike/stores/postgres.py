@@ -7,7 +7,7 @@ import hashlib
 import re
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, LiteralString
 
@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from drike.edits.record import MissingStoreError, StoreError, UnavailableError
-from drike.stores.database import held, migrations
+from drike.stores.database import SECONDS_TO_CLOSE, held, migrations
 from drike.stores.edit_store import EditStore
 from drike.stores.failures import BUSY, DAMAGED, FULL, Remedies, explained
 
@@ -73,20 +73,26 @@ _UNREACHED = (  # for connections that fail: a pattern of the server's message, 
 
 
 class ImpatientConnection(psycopg.Connection[TupleRow]):
-    """A connection that is closed where its server says nothing for `patience` seconds."""
+    """A connection that is closed where its server says nothing for `patience` seconds.
+
+    given_up: whether nobody waits for it any more.
+    """
 
     patience = 5.0
+    given_up: Callable[[], bool] = staticmethod(lambda: False)
 
     def wait(self, gen: Generator[Any, Any, Any], *rest: Any, **named: Any) -> Any:
         """Wait for an answer. Raises psycopg.OperationalError for none in time."""
         try:
-            return super().wait(_within(gen, self.patience), *rest, **named)
+            return super().wait(_within(gen, self.patience, self.given_up), *rest, **named)
         except psycopg.errors.ConnectionTimeout:
             self.pgconn.finish()
             raise
 
 
-def _within(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
+def _within(
+    gen: Generator[Any, Any, Any], seconds: float, given_up: Callable[[], bool]
+) -> Generator[Any, Any, Any]:
     """The generator by which psycopg waits, limited to `seconds` without any word.
 
     Raises ConnectionTimeout.
@@ -98,7 +104,7 @@ def _within(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any
             ready = yield state
             if ready:
                 end = time.monotonic() + seconds
-            elif time.monotonic() > end:
+            elif time.monotonic() > end or given_up():
                 raise psycopg.errors.ConnectionTimeout(f"no answer within {seconds:g} s")
             state = gen.send(ready)
     except StopIteration as done:
@@ -138,6 +144,7 @@ class PostgresDatabase:
         self._lock = threading.RLock()
         self._listening = threading.Lock()
         self._closed = False
+        self._is_silent = False  # whether the server said nothing the last time
         self._prepared = False  # whether the tables are there
         self._writing = False
         self._listener: psycopg.Connection | None = None
@@ -166,7 +173,10 @@ class PostgresDatabase:
     @contextmanager
     def use(self) -> Iterator[None]:
         """As in `Database`."""
-        with held(self._lock, self._wait, self.name), self._explained():
+        # While the server says nothing, one thread at a time waits for it, and no other does.
+        seconds = 0.0 if self._is_silent else self._wait
+        why = "does not answer" if self._is_silent else "is in use by another thread"
+        with held(self._lock, seconds, self.name, why), self._explained():
             yield
 
     @contextmanager
@@ -202,15 +212,19 @@ class PostgresDatabase:
         """As in `Database`; outside a transaction, on a new connection if the old one was lost."""
         if self._writing:
             self._require_intact()
-            return self._connection.execute(query, values)
+        elif self._connection.closed:
+            self._connection = self._connect()
         try:
-            if not self._connection.closed:
-                return self._connection.execute(query, values)
+            cursor = self._connection.execute(query, values)
+        except psycopg.errors.ConnectionTimeout:  # nor would a new connection be answered
+            raise
         except psycopg.OperationalError:
-            if not self._connection.closed:
+            if self._writing or not self._connection.closed:
                 raise
-        self._connection = self._connect()
-        return self._connection.execute(query, values)
+            self._connection = self._connect()
+            cursor = self._connection.execute(query, values)
+        self._is_silent = False
+        return cursor
 
     def wait(self, query: LiteralString, values: Sequence[object], timeout: float) -> bool:
         """As in `Database`. A lost connection is made again; StoreError if it was not in time."""
@@ -222,29 +236,44 @@ class PostgresDatabase:
                     with self._explained():
                         listener = self._listening_connection()
                         found = listener.execute(query, values).fetchone() is not None
+                        self._is_silent = False
                         if found or remaining <= 0:
                             return found
                         list(listener.notifies(timeout=min(remaining, _POLL), stop_after=1))
                 except StoreError:
-                    if remaining <= 0 or self._closed:
+                    if remaining <= 0 or self._is_silent or self._closed:
                         raise
                     time.sleep(min(remaining, _POLL / 2))
 
     def close(self) -> None:
         """Close the connections."""
-        self._closed = True
-        with self._lock, self._listening:  # other threads may be using them
-            self._connection.close()
-            if self._listener is not None:
-                self._listener.close()
+        self._closed = True  # so that no thread goes on waiting for the server
+        if self._lock.acquire(timeout=SECONDS_TO_CLOSE):
+            try:
+                self._connection.close()
+            finally:
+                self._lock.release()
+        if self._listening.acquire(timeout=SECONDS_TO_CLOSE):
+            try:
+                if self._listener is not None:
+                    self._listener.close()
+            finally:
+                self._listening.release()
 
     def _connect(self) -> psycopg.Connection:
-        if self._closed:
-            raise StoreError(f"{self.name} was closed: open it again")
+        self._require_open()
         connection = ImpatientConnection.connect(**self._settings, autocommit=True)
+        if self._closed:
+            connection.close()
+            self._require_open()
+        connection.given_up = lambda: self._closed
         connection.patience = self._wait + _POLL  # the server gives up first, and says why
         connection.execute(_CONFIGURE, [f"{self._wait:.3f}s", self._schema])
         return connection
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"{self.name} was closed: open it again")
 
     def _listening_connection(self) -> psycopg.Connection:
         """The connection that hears of changes, made again if it was lost."""
@@ -330,6 +359,8 @@ class PostgresDatabase:
         try:
             yield
         except psycopg.Error as problem:
+            self._require_open()
+            self._is_silent = isinstance(problem, psycopg.errors.ConnectionTimeout)
             code = problem.sqlstate or ""
             why = _message_of(problem)
             if code and not code.startswith(_CONNECTION_LOST):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from drike.edits.record import MissingStoreError, StoreError, UnavailableError
-from drike.stores.database import held, migrations, select
+from drike.stores.database import SECONDS_TO_CLOSE, held, migrations, select
 from drike.stores.edit_store import EditStore
 from drike.stores.failures import BUSY, DAMAGED, FULL, Remedies, damaged, explained
 
@@ -151,10 +151,14 @@ class SqliteDatabase:
 
     def close(self) -> None:
         """Let go of the file, and of the one beside it."""
-        with self._lock:  # SQLite crashes if another thread is using it
-            if self._beside:
-                self._beside.close()
-            self._connection.close()
+        # SQLite crashes if another thread is using it; the end of the process lets go of it, too.
+        if self._lock.acquire(timeout=SECONDS_TO_CLOSE):
+            try:
+                if self._beside:
+                    self._beside.close()
+                self._connection.close()
+            finally:
+                self._lock.release()
 
     def _open(self, create: bool) -> None:
         with self._explained():

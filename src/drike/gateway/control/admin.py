@@ -19,14 +19,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from drike.edits.conflicts import ConflictError
-from drike.edits.record import Status, UnavailableError
+from drike.edits.record import EditVersion, Status, UnavailableError
 from drike.edits.times import stamp
 from drike.errors import DrikeError
 from drike.gates.index import EditIndex
 from drike.gates.reliability import Bin, curve
 from drike.gateway.calls import Upstream
 from drike.gateway.control import changes
-from drike.gateway.control.changes import SECONDS_FOR_STORE, AdminCall, Json, edit_json
+from drike.gateway.control.changes import AdminCall, Json, edit_json
 from drike.gateway.control.trials import Trials, decision_json
 from drike.gateway.editing import RequestEditor
 from drike.gateway.errors import RequestError, UpstreamError
@@ -43,7 +43,7 @@ from drike.stores.approvals import approvers
 from drike.stores.edit_store import required_approvals, versions_of
 from drike.stores.finding import Search, find
 from drike.stores.moves import due
-from drike.stores.traffic import TrafficCounts
+from drike.stores.traffic import Counts, TrafficCounts
 from drike.support.records import read
 from drike.support.table import counted
 
@@ -222,12 +222,11 @@ class Admin:
         feed = call.feed
         if call.id not in feed.snapshot.edits:
             raise RequestError(404, "no_such_edit", f"there is no edit {call.id}")
-        try:
-            async with asyncio.timeout(SECONDS_FOR_STORE):
-                versions = await in_daemon_thread(versions_of, feed.store, call.id)
-                needed = await in_daemon_thread(required_approvals, feed.store)
-        except TimeoutError:
-            raise call.late("try again") from None
+
+        def work() -> tuple[Sequence[EditVersion], int]:
+            return versions_of(feed.store, call.id), required_approvals(feed.store)
+
+        versions, needed = await call.read(work)
         latest = versions[-1].record
         approvals = None
         if latest.status is Status.PROPOSED:
@@ -255,7 +254,7 @@ class Admin:
             call.require(KeyRole.APPROVE)
             new = _switch_of(call)
             await call.write(lambda store: switch(store, new))
-        made = await in_daemon_thread(switches, feed.store)
+        made = await call.read(lambda: switches(feed.store))
         return {
             "mode": self.editor.mode_for(feed),
             "share": feed.switch.share,
@@ -268,8 +267,12 @@ class Admin:
         feed = call.feed
         days = min(max(call.number("days", 7), 1), 400)
         first_day = datetime.now(UTC).date() - timedelta(days=days - 1)
-        await in_daemon_thread(feed.watch.flush, feed.store, _SECONDS_TO_JUDGE)
-        counts = await in_daemon_thread(TrafficCounts(feed.store.database).since, first_day)
+
+        def work() -> Counts:
+            feed.watch.flush(feed.store, _SECONDS_TO_JUDGE)
+            return TrafficCounts(feed.store.database).since(first_day)
+
+        counts = await call.read(work)
         edits = health_of_edits(feed.snapshot, counts)
         sentences, in_shadow = shadow_report(feed.snapshot, counts)
         return {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -35,6 +35,7 @@ from drike.support.records import read
 
 SECONDS_FOR_STORE = 5.0  # that others may hold
 Json = dict[str, Any]
+Result = TypeVar("Result")
 Make = Callable[[EditStore], Sequence[EditVersion] | None]
 
 # Changes that add a text, and the field of a record that they add it to.
@@ -118,6 +119,14 @@ class AdminCall:
                 raise self.late("nothing was changed, try again") from None
             changes = await working  # it is being committed
         return {"changes": [edit_json(edit, self.feed) for edit in changes]}
+
+    async def read(self, work: Callable[[], Result]) -> Result:
+        """What work returns that reads the store. Raises StoreError if the store is late."""
+        try:
+            async with asyncio.timeout(SECONDS_FOR_STORE):
+                return await in_daemon_thread(work)
+        except TimeoutError:
+            raise self.late("try again") from None
 
     def late(self, outcome: str) -> UnavailableError:
         """The error of a store that is locked."""
@@ -231,9 +240,12 @@ async def approvals(call: AdminCall) -> Json:
         if number is None or not 0 <= number <= moves.MOST_APPROVALS:
             raise ValueError(f"needed must be a number from 0 to {moves.MOST_APPROVALS}")
         await call.write(lambda store: require_approvals(store, number, call.principal.author))
-    needed = await in_daemon_thread(required_approvals, store)
-    history = await in_daemon_thread(store.settings.history, APPROVALS_SET)
-    return {"needed": needed, "set": history[::-1]}
+
+    def work() -> Json:
+        history = store.settings.history(APPROVALS_SET)
+        return {"needed": required_approvals(store), "set": history[::-1]}
+
+    return await call.read(work)
 
 
 async def inbox(call: AdminCall) -> Json:
@@ -254,16 +266,14 @@ async def inbox(call: AdminCall) -> Json:
         shown: Json = {"groups": listed, "total": page.total}
         return shown if page.next is None else {**shown, "next": page.next}
 
-    return await in_daemon_thread(work)
+    return await call.read(work)
 
 
 async def report(call: AdminCall) -> Json:
     """A report."""
-    return asdict(
-        await in_daemon_thread(
-            Inbox(call.feed.store.database).report, call.request.path_params["number"]
-        )
-    )
+    number = call.request.path_params["number"]
+    found = await call.read(lambda: Inbox(call.feed.store.database).report(number))
+    return asdict(found)
 
 
 async def draft(call: AdminCall) -> Json:

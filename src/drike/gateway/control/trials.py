@@ -78,7 +78,7 @@ class Trials:
         """
         model = call.field("model", str) or "default"
         with self.limits.trial(call.principal):
-            versions = await in_daemon_thread(versions_of, call.feed.store, call.id)
+            versions = await call.read(lambda: versions_of(call.feed.store, call.id))
             record = replace(versions[-1].record, only=())  # whatever requests it is for
             edit = replace(versions[-1], record=record)
             feed = await in_daemon_thread(call.feed.trying, [edit])

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unicodedata import bidirectional
 from urllib.parse import urlsplit
 
 from drike.edits.record import EditVersion, Move, Status, StoreError
@@ -31,6 +32,7 @@ from drike.stores.snapshots import Snapshot
 from drike.stores.traffic import TrafficCounts
 from drike.support.records import parse, read
 from drike.support.secrets_in_text import without_secrets
+from drike.support.table import visible
 
 SECRET = "DRIKE_NOTIFY_SECRET"  # noqa: S105 - the variable with the key of signatures
 _LOG = logging.getLogger(__name__)
@@ -49,6 +51,8 @@ _REFUSALS = range(300, 500)
 _PASSING = (408, 409, 421, 423, 425, 429)
 _DAYS = 7  # of traffic
 _FIELDS = ("subject", "query", "target_new", "status", "author", "reason", "owner")
+# Classes of letters and numbers that are read from right to left, or turn what stands beside them.
+_TURNING = ("R", "AL", "AN")
 _MOVES = {Move.PROPOSE: "proposed", Move.APPROVE: "approved"}
 
 # Sends a body with headers; raises OSError unless they were taken.
@@ -83,8 +87,22 @@ class Event:
         values: dict[str, object] = {"id": edit.id, "version": edit.version, "at": edit.created_at}
         for name in _FIELDS:
             values[name] = getattr(edit.record, name)
-        body = {"event": self.name, "tenant": tenant, "edit": values, **self.more}
+        shown = {name: _isolated(value) for name, value in values.items() if _may_turn(value)}
+        more = {"shown": shown, **self.more} if shown else self.more
+        body = {"event": self.name, "tenant": tenant, "edit": values, **more}
         return json.dumps(body).encode()
+
+
+def _may_turn(value: object) -> bool:
+    """Whether a text has letters or signs that are not read from left to right."""
+    if not isinstance(value, str):
+        return False
+    return value != visible(value) or any(bidirectional(sign) in _TURNING for sign in value)
+
+
+def _isolated(value: object) -> str:
+    """A text as people may see it: signs of direction by number, and its letters by themselves."""
+    return f"\u2068{visible(str(value))}\u2069"
 
 
 def _reviews(edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:

@@ -84,11 +84,11 @@ class EditedModel:
     def index(self) -> EditIndex:
         """The edits in force now that apply to the model by its name.
 
-        Raises StoreError if the store cannot be read.
+        While the store cannot be read, they are those read last. Raises StoreError at first.
         """
         if self._live is None:
             return self._index
-        return self._live.refresh().view.index.applying({"model": self.model.info.name})
+        return self._live.latest().view.index.applying({"model": self.model.info.name})
 
     def decide(self, query: str) -> Decision:
         """Which edits a query concerns."""

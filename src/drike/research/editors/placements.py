@@ -6,9 +6,10 @@ Some show demonstrations, which are those of TinyFacts.
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from drike.conversations.rendering import AsBlock, AsPrompt, Placement, Restating
+from drike.conversations.rendering import AsBlock, AsPlainFacts, AsPrompt, Placement, Restating
 from drike.edits.edit import Edit
 from drike.encoders import load_encoder
+from drike.models.protocols import LanguageModel
 from drike.research.datasets import TINYFACTS, load
 from drike.research.editors.editor import Editor
 from drike.research.editors.factprompt import FactPrompt
@@ -18,6 +19,7 @@ from drike.research.editors.selectors import copies_and_updates
 
 REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations stay in memory
 _DEMONSTRATIONS = (2, 4, 16)
+PLAIN = "plain"
 
 # Each query with its new object on a line: no word says what they are.
 PAIRS = FactPrompt("Pairs", "{}\n")
@@ -30,6 +32,18 @@ def placements(chat: bool) -> Mapping[str, Placement]:
     return _for_chats() if chat else _for_completions()
 
 
+def placements_before(model: LanguageModel, *, chat: bool) -> Mapping[str, Placement]:
+    """Those that may be chosen for a model.
+
+    Behind an API questions come from people who could write a plain list themselves, so there only
+    blocks are compared, whose delimiters nobody can foresee.
+    """
+    every = placements(chat)
+    if not model.info.served:
+        return every
+    return {name: every[name] for name in every if name != PLAIN}
+
+
 def _for_chats() -> Mapping[str, Placement]:
     blocks_with_demonstrations = {
         name: AsBlock(editor) for name, editor in _demonstrating_by_name().items()
@@ -37,6 +51,7 @@ def _for_chats() -> Mapping[str, Placement]:
     return {
         "block": AsBlock(),
         "question-answer": AsBlock(state=_as_questions_and_answers),
+        PLAIN: AsPlainFacts(),
         "restated": Restating(AsBlock()),
         **blocks_with_demonstrations,
     }

@@ -5,20 +5,25 @@
   const PAGE = 50;
   let key = null, role = 'report', shown = 0, searches = 0, undo = null, vanish = 0;
 
+  // Signs that change the order of reading, which would show another text than a model reads.
+  const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+  const numbered = (sign) => `\u27e6U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}\u27e7`;
+  const marked = (child) => (typeof child === 'string' ? child.replace(TURNING, numbered) : child);
+
   function h(tag, attributes, ...children) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes || {})) {
       if (name.startsWith('on')) made.addEventListener(name.slice(2), value);
       else made.setAttribute(name, value);
     }
-    made.append(...children.filter((child) => child !== null && child !== undefined && child !== ''));
+    made.append(...children.filter((child) => child !== null && child !== undefined && child !== '').map(marked));
     return made;
   }
 
-  const fill = (place, ...children) => { place.replaceChildren(...children); };
+  const fill = (place, ...children) => { place.replaceChildren(...children.map(marked)); };
   const button = (label, act) => h('button', {type: 'button', class: 'plain', onclick: act}, label);
   const when = (stamp) => h('time', {datetime: stamp, title: stamp}, new Date(stamp).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'}));
-  const fact = (edit) => h('div', {class: 'fact'}, edit.query, h('i', {}, '\u2192'), h('b', {}, edit.target_new));
+  const fact = (edit) => h('div', {class: 'fact'}, h('bdi', {}, edit.query), h('i', {}, '\u2192'), h('b', {}, h('bdi', {}, edit.target_new)));
   const percent = (share) => `${+(100 * share).toFixed(share > 0.99 || share < 0.01 ? 1 : 0)}\u202f%`;
 
   // What the gateway says to people at a terminal, for people at this page: no commands, flags or headers.
