@@ -37,9 +37,10 @@ from drike.gateway.http.keys import Keys, open_keys
 from drike.gateway.http.relay import Limits
 from drike.gateway.http.routes import Gateway
 from drike.gateway.http.server import (
+    bind,
     follow_parent,
-    listen,
     max_connections,
+    open_port,
     raise_file_limit,
     say_serving,
     server,
@@ -105,7 +106,7 @@ class Started:
 
 
 def start(options: GatewayOptions, parts: GatewayParts) -> Started:
-    """Open everything and listen. Raises DrikeError."""
+    """Open everything, and listen once requests can be answered. Raises DrikeError."""
     follow_parent()
     raise_file_limit()
     options = with_model(options)
@@ -119,14 +120,15 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     require_stores(store, keys, create=options.create)
 
     sockets = (
-        listen(options.host, options.port, options.reuse_port),
-        listen(options.admin_host, options.admin_port, options.reuse_port),
+        bind(options.host, options.port, options.reuse_port),
+        bind(options.admin_host, options.admin_port, options.reuse_port),
     )
     try:
         opened_editor = parts.open_editor(options.run, options.most_demonstrations)
         opened_upstream = open_upstream(options, opened_editor, keyless=keys is None)
         tenants = _tenants(options, keys, opened_editor)
-        require_answerable(options, tenants.feeds[TENANT].gate)
+        feed = tenants.feeds[TENANT]
+        _open_ports(sockets, options, feed)
     except BaseException:
         for opened_socket in sockets:
             opened_socket.close()
@@ -147,8 +149,6 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     admin = application(Admin(editor, upstream, tenants, metrics, keys, gateway.shortage))
     api_port, admin_port = (opened_socket.getsockname()[1] for opened_socket in sockets)
 
-    feed = tenants.feeds[TENANT]
-    _warm_up(feed.gate, feed.index.encoder)
     notes += _notes_on(feed)
     if overruled := note_on_policy(options, feed.store, opened_editor.gate):
         notes.append(overruled)
@@ -309,6 +309,14 @@ def _example(feed: EditFeed) -> str:
 
 def _origin(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _open_ports(sockets: Sequence[socket.socket], options: GatewayOptions, feed: EditFeed) -> None:
+    """Let sockets listen once requests can be answered. Raises DrikeError if they cannot be."""
+    require_answerable(options, feed.gate)
+    _warm_up(feed.gate, feed.index.encoder)
+    for opened_socket in sockets:
+        open_port(opened_socket)
 
 
 def _warm_up(gate: Gate, encoder: TextEncoder | None) -> None:
