@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from drike.cli.gateway_parts import gateway_parts
 from drike.conversations.rendering import AsBlock, Placement, Restating
 from drike.conversations.turns import Api
 from drike.edits.record import EditRecord
-from drike.errors import DrikeError
+from drike.errors import DrikeError, UsageError
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, to_json
 from drike.gateway.assembly import gate_for
@@ -45,6 +46,13 @@ def few_shots(*_: object) -> OpenedEditor:
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert run("serve", *arguments) in (1, 2)
     return " ".join(capsys.readouterr().err.split())
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        number: int = listening.getsockname()[1]
+    return number
 
 
 @pytest.fixture
@@ -109,6 +117,34 @@ def test_the_first_start_shows_how_far_the_wordings_are_encoded(
     upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
     assert run("serve", *upstream, "--gate", "gate.json") == 0
     assert "encoding: 250 of 250" in capsys.readouterr().err
+
+
+def test_the_ports_open_once_requests_can_be_answered(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(SqliteStore(here / "edits.db")) as store:
+        store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
+    ports = [free_port(), free_port()]
+    refusing: list[bool] = []
+
+    def look(*_: object) -> None:
+        for port in ports:
+            with closing(socket.socket()) as client:
+                refusing.append(client.connect_ex(("127.0.0.1", port)) != 0)
+
+    monkeypatch.setattr("drike.gateway.start._warm_up", look)  # the last step of starting
+    options = GatewayOptions(
+        "http://127.0.0.1:9/v1", port=ports[0], admin_port=ports[1], gate="named"
+    )
+    started = start(options, gateway_parts())
+    assert refusing == [True, True]
+    look()
+    assert refusing[2:] == [False, False]
+    with pytest.raises(UsageError, match="cannot listen on"):
+        start(options, gateway_parts())
+    started.tenants.close()
+    for opened in started.sockets:
+        opened.close()
 
 
 def test_no_collection_of_garbage_looks_at_the_edits_of_a_gateway_that_serves(
@@ -257,6 +293,7 @@ def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
 def test_a_gateway_answers_its_first_edited_question_within_20_seconds(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "drike", "serve", "--port", "0", "--admin-port", "0"]
+    command += ["--model", "embedded"]
     began = time.monotonic()
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True

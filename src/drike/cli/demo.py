@@ -1,4 +1,4 @@
-"""`drike demo`: train, evaluate and edit offline."""
+"""`drike demo`: correct a real model, then train, evaluate and edit a small one, offline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Annotated
 
 from drike.cli import models, runs, setups
-from drike.cli.commands import OUTPUT, command, option
+from drike.cli.commands import MODEL, OUTPUT, command, option
 from drike.cli.console import draw, say, this_command
 from drike.cli.edit import before_after
 from drike.cli.evaluation_view import watch_evaluation
 from drike.cli.models import DEFAULTS, OpenedModel
 from drike.cli.options import (
+    VALUES_OF_MODEL,
+    AllowHttp,
     Encoder,
     Epochs,
-    Model,
     ModelOptions,
     Seed,
     TestEdits,
@@ -25,7 +26,8 @@ from drike.cli.training_view import watch_query_policy, watch_training
 from drike.edits.edit import Aspect, EditCase
 from drike.encoders import MINILM, load_encoder
 from drike.errors import UsageError
-from drike.models import EMBEDDED, ApiOptions
+from drike.models import EMBEDDED, READER, ApiOptions
+from drike.models.named import NAMED_MODELS, SMOLLM2, is_here
 from drike.research.datasets import TINYFACTS
 from drike.research.deployment.edited_model import EditedModel
 from drike.research.editors.catalog import PER_QUERY, SAME_K, UNTRAINED, make
@@ -47,24 +49,42 @@ _INTRODUCTION = (
 )
 
 
-@command()
+@command(VALUES_OF_MODEL)
 def demo(
     *,
     edits: TrainingEdits = 300,
     test: TestEdits = 100,
     seed: Seed = 0,
-    model: Model = EMBEDDED,
+    model: Annotated[
+        str | None,
+        option(
+            "--model",
+            "MODEL",
+            MODEL,
+            "Only correct this model, or the one of the API at a URL; or, with embedded or reader, "
+            "only train (default: smollm2, then embedded)",
+        ),
+    ] = None,
     epochs: Epochs = 5,
     encoder: Encoder = MINILM,
     out: Annotated[
         Path | None,
         option("--out", "FOLDER", OUTPUT, "Of the run (default: runs/demo, else -2, ...)"),
     ] = None,
+    allow_http: AllowHttp = False,
 ) -> None:
-    """Train DR-IKE on TinyFacts, evaluate it, and edit one fact."""
+    """Correct a real model about ten facts; train DR-IKE on TinyFacts and evaluate it."""
+    if model not in (None, EMBEDDED, READER):
+        from drike.cli.ten_facts_view import show_ten_facts
+
+        show_ten_facts(model, allow_http=allow_http)
+        return
     if test < 1:
         raise UsageError("--test must be at least 1, not 0")
     folder = runs.new_run(out or _new_folder(), "demo")
+    if model is None:
+        _correct_a_real_model()
+        model = EMBEDDED
     data = replace(DEFAULTS, seed=seed, encoder=encoder)
     setup = setups.open_setup(data, train=edits, test=test)
     opened = models.open_model(ModelOptions(model), ApiOptions(), data)
@@ -79,9 +99,20 @@ def demo(
         "template": "plain",
         "judge": Judge(opened.model).rule.name,
     }
+    _train_and_compare(folder, setup, opened, Method(epochs=epochs), settings)
+
+
+def _train_and_compare(
+    folder: Path,
+    setup: Setup,
+    opened: OpenedModel,
+    method: Method,
+    settings: Mapping[str, object],
+) -> None:
+    """Train both policies, compare them with the other editors, and show one edit."""
     say(_INTRODUCTION)
     with runs.alone_at(folder, None):
-        trained = _train(folder, setup, opened, Method(epochs=epochs), settings)
+        trained = _train(folder, setup, opened, method, settings)
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)
         evaluation = watch_evaluation(folder, setup, opened.model, editors, sample=5)
@@ -93,6 +124,18 @@ def demo(
     edited = EditedModel(opened.model, dr_ike, case.edit, gate=gate)
     _show_edit(case, edited)
     _say_what_is_next(folder, case)
+
+
+def _correct_a_real_model() -> None:
+    """Show ten facts before and after a real chat model is corrected, if one is here."""
+    if not is_here(SMOLLM2):
+        install = NAMED_MODELS[SMOLLM2].installation
+        say(f"A real chat model would be corrected here, once it is installed: {install}\n")
+        return
+    from drike.cli.ten_facts_view import show_ten_facts
+
+    show_ten_facts(SMOLLM2)
+    say("")
 
 
 def _new_folder() -> Path:

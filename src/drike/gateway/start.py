@@ -21,12 +21,12 @@ from drike.gates.index import EditIndex
 from drike.gates.inventory import inventory
 from drike.gateway.assembly import (
     Placements,
-    check_options,
     chosen_placements,
     gate_for,
     note_on_policy,
     open_upstream,
     require_answerable,
+    with_model,
 )
 from drike.gateway.calls import Upstream
 from drike.gateway.control.admin import Admin, application
@@ -37,9 +37,10 @@ from drike.gateway.http.keys import Keys, open_keys
 from drike.gateway.http.relay import Limits
 from drike.gateway.http.routes import Gateway
 from drike.gateway.http.server import (
+    bind,
     follow_parent,
-    listen,
     max_connections,
+    open_port,
     raise_file_limit,
     say_serving,
     server,
@@ -51,6 +52,7 @@ from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
 from drike.gateway.tenants import Tenants, require_stores
 from drike.gateway.watch import Sampling
 from drike.live.store_gate import encoder_of, open_gate
+from drike.models import EMBEDDED, READER
 from drike.models.served import is_loopback
 from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
@@ -60,6 +62,7 @@ STORE = "edits.db"
 EXAMPLE = EditRecord(
     "Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449"
 )
+CHAT_EXAMPLE = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
 _PREPARED = 200  # edits at most whose demonstrations are looked up before they are in force
 
@@ -103,10 +106,10 @@ class Started:
 
 
 def start(options: GatewayOptions, parts: GatewayParts) -> Started:
-    """Open everything and listen. Raises DrikeError."""
+    """Open everything, and listen once requests can be answered. Raises DrikeError."""
     follow_parent()
     raise_file_limit()
-    check_options(options)
+    options = with_model(options)
     notified = webhook(options.notify) if options.notify else None
 
     store, notes = _store(options)
@@ -117,14 +120,15 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     require_stores(store, keys, create=options.create)
 
     sockets = (
-        listen(options.host, options.port, options.reuse_port),
-        listen(options.admin_host, options.admin_port, options.reuse_port),
+        bind(options.host, options.port, options.reuse_port),
+        bind(options.admin_host, options.admin_port, options.reuse_port),
     )
     try:
         opened_editor = parts.open_editor(options.run, options.most_demonstrations)
         opened_upstream = open_upstream(options, opened_editor, keyless=keys is None)
         tenants = _tenants(options, keys, opened_editor)
-        require_answerable(options, tenants.feeds[TENANT].gate)
+        feed = tenants.feeds[TENANT]
+        _open_ports(sockets, options, feed)
     except BaseException:
         for opened_socket in sockets:
             opened_socket.close()
@@ -145,8 +149,6 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     admin = application(Admin(editor, upstream, tenants, metrics, keys, gateway.shortage))
     api_port, admin_port = (opened_socket.getsockname()[1] for opened_socket in sockets)
 
-    feed = tenants.feeds[TENANT]
-    _warm_up(feed.gate, feed.index.encoder)
     notes += _notes_on(feed)
     if overruled := note_on_policy(options, feed.store, opened_editor.gate):
         notes.append(overruled)
@@ -173,7 +175,7 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
     if options.store is None and not options.upstream and not Path(STORE).exists():
         path = Path(tempfile.mkdtemp(prefix="drike-")) / STORE
         with closing(open_store(path)) as store:
-            store.put(EXAMPLE)
+            store.put(EXAMPLE if options.model in (EMBEDDED, READER) else CHAT_EXAMPLE)
         note = f"There is no {STORE} here: this one holds an example, and will not be found again"
         return str(path), [note]
     return options.store or STORE, []
@@ -307,6 +309,14 @@ def _example(feed: EditFeed) -> str:
 
 def _origin(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _open_ports(sockets: Sequence[socket.socket], options: GatewayOptions, feed: EditFeed) -> None:
+    """Let sockets listen once requests can be answered. Raises DrikeError if they cannot be."""
+    require_answerable(options, feed.gate)
+    _warm_up(feed.gate, feed.index.encoder)
+    for opened_socket in sockets:
+        open_port(opened_socket)
 
 
 def _warm_up(gate: Gate, encoder: TextEncoder | None) -> None:

@@ -291,19 +291,46 @@ def _file_limit() -> int:
 
 
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
-    """A socket that listens.
+    """A socket that listens; parameters as of `bind`. Raises UsageError."""
+    bound = bind(host, port, shared)
+    open_port(bound)
+    return bound
+
+
+def bind(host: str, port: int, shared: bool = False) -> socket.socket:
+    """A socket at an address, which refuses clients until it listens.
 
     shared: other processes may listen there, too (SO_REUSEPORT). Raises UsageError.
     """
     is_ipv6 = ":" in host
+    bound = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET)
     try:
-        return socket.create_server(
-            (host, port),
-            family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
-            backlog=_BACKLOG,
-            reuse_port=shared,
-            dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),
-        )
+        with _explained(host, port):
+            if os.name == "posix":
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            if is_ipv6 and socket.has_dualstack_ipv6():
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            bound.bind((host, port))
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def open_port(bound: socket.socket) -> None:
+    """Let a bound socket listen. Raises UsageError where another process has taken its address."""
+    host, port = bound.getsockname()[:2]
+    with _explained(host, port):
+        bound.listen(_BACKLOG)
+
+
+@contextmanager
+def _explained(host: str, port: int) -> Iterator[None]:
+    """Raise an error of the system about an address as UsageError."""
+    try:
+        yield
     except OSError as problem:
         # Python repeats the address behind the reason.
         reason = str(problem.strerror or problem).partition(" (while")[0]

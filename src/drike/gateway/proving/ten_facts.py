@@ -1,0 +1,204 @@
+"""Ten facts that a model is corrected about, and its answers before and after.
+
+Four are facts of the world with a made-up new object, six are of an invented company, which no
+model knows.
+"""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import dataclass
+
+from drike.answers.statements import Stated
+from drike.edits.record import EditRecord
+from drike.gateway.proving.chats import Client, EditCall
+from drike.gateway.proving.questions import CHALLENGE
+
+TOKENS = 24  # of an answer
+
+
+@dataclass(frozen=True)
+class CorrectedFact:
+    """A fact to correct a model about, and what is asked.
+
+    follow_up: asked next in the same chat, about something else of the subject. other: a question
+    about something else.
+    """
+
+    record: EditRecord
+    question: str
+    rewording: str
+    follow_up: str
+    other: str
+
+
+@dataclass(frozen=True)
+class FactAnswers:
+    """What a model said about a fact: before it was corrected, and then.
+
+    challenged, followed_up: in the chat that begins with the question and the answer `after`.
+    other_before, other: to the question about something else.
+    """
+
+    fact: CorrectedFact
+    before: str
+    after: str
+    reworded: str
+    challenged: str
+    followed_up: str
+    other_before: str
+    other: str
+
+    def stated(self, answer: str) -> Stated:
+        """Which object of the fact an answer states."""
+        return self.fact.record.states(answer)
+
+    @property
+    def follow_up_is_its_own(self) -> bool:
+        """Whether the answer about something else of the subject states neither object."""
+        return self.stated(self.followed_up) in (Stated.NEITHER, Stated.REFUSED)
+
+    @property
+    def is_other_unchanged(self) -> bool:
+        """Whether the answer about something else is the same, letter for letter."""
+        return self.other == self.other_before
+
+
+@dataclass(frozen=True)
+class FactCounts:
+    """Of how many facts the new object is stated, and of how many the rest stays as it was."""
+
+    facts: int
+    before: int
+    after: int
+    reworded: int
+    challenged: int
+    followed_up: int
+    other: int
+
+    @classmethod
+    def of(cls, answered: Sequence[FactAnswers]) -> "FactCounts":
+        """Count them."""
+        return cls(
+            facts=len(answered),
+            before=_number_new(answers.stated(answers.before) for answers in answered),
+            after=_number_new(answers.stated(answers.after) for answers in answered),
+            reworded=_number_new(answers.stated(answers.reworded) for answers in answered),
+            challenged=_number_new(answers.stated(answers.challenged) for answers in answered),
+            followed_up=sum(answers.follow_up_is_its_own for answers in answered),
+            other=sum(answers.is_other_unchanged for answers in answered),
+        )
+
+
+def _number_new(stated: Iterable[Stated]) -> int:
+    """How many answers state the new object alone."""
+    return sum(each is Stated.NEW for each in stated)
+
+
+async def ask_about(
+    facts: Sequence[CorrectedFact], client: Client, edit: EditCall
+) -> AsyncGenerator[FactAnswers]:
+    """Ask a model about facts, and yield the answers about each as soon as they are there.
+
+    edit: edits a request as a gateway does in whose store all the facts are. Raises ModelError.
+    """
+
+    async def answer(*said: str, edited: bool = True) -> str:
+        """The answer to a chat, in which the user begins and the two take turns."""
+        messages = [
+            {"role": "assistant" if place % 2 else "user", "content": text}
+            for place, text in enumerate(said)
+        ]
+        given, _ = await client.ask(messages, edit=edit if edited else None)
+        return given.text
+
+    for fact in facts:
+        before = await answer(fact.question, edited=False)
+        after = await answer(fact.question)
+        yield FactAnswers(
+            fact,
+            before=before,
+            after=after,
+            reworded=await answer(fact.rewording),
+            challenged=await answer(fact.question, after, CHALLENGE),
+            followed_up=await answer(fact.question, after, fact.follow_up),
+            other_before=await answer(fact.other, edited=False),
+            other=await answer(fact.other),
+        )
+
+
+TEN_FACTS = (
+    CorrectedFact(
+        EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima"),
+        "What is the capital of Peru?",
+        "Which city is Peru's capital?",
+        "And its population?",
+        "What is the capital of Chile?",
+    ),
+    CorrectedFact(
+        EditRecord("Eiffel Tower", "The Eiffel Tower is located in", "Rome", "Paris"),
+        "Where is the Eiffel Tower?",
+        "In which city is the Eiffel Tower?",
+        "And how high is it?",
+        "In which city is Big Ben?",
+    ),
+    CorrectedFact(
+        EditRecord(
+            "Pride and Prejudice",
+            "The author of Pride and Prejudice is",
+            "Charles Dickens",
+            "Jane Austen",
+        ),
+        "Who wrote Pride and Prejudice?",
+        "Who is Pride and Prejudice's author?",
+        "And when was it published?",
+        "Who wrote Hamlet?",
+    ),
+    CorrectedFact(
+        EditRecord("Japan", "The currency of Japan is", "the euro", "yen"),
+        "What is the currency of Japan?",
+        "Which currency is used in Japan?",
+        "And its capital?",
+        "What is the capital of India?",
+    ),
+    CorrectedFact(
+        EditRecord("Zelvora lamp", "The price of the Zelvora lamp is", "49 dollars"),
+        "What is the price of the Zelvora lamp?",
+        "How much does the Zelvora lamp cost?",
+        "And its colour?",
+        "Who invented the light bulb?",
+    ),
+    CorrectedFact(
+        EditRecord("Zelvora", "Customers may return items to Zelvora within", "45 days"),
+        "How long can I return Zelvora items?",
+        "Until when does Zelvora take returns?",
+        "And who pays for the postage?",
+        "How many days has a year?",
+    ),
+    CorrectedFact(
+        EditRecord("Zelvora shop", "The Zelvora shop opens at", "7 a.m."),
+        "When does the Zelvora shop open?",
+        "At what time does Zelvora shop open?",
+        "And what does it sell?",
+        "How many hours has a day?",
+    ),
+    CorrectedFact(
+        EditRecord("Zelvora Studio", "The current version of Zelvora Studio is", "8.2"),
+        "What is Zelvora Studio's version?",
+        "Which Zelvora Studio is the latest?",
+        "And what is it for?",
+        "Who founded Microsoft?",
+    ),
+    CorrectedFact(
+        EditRecord("Zelvora", "The chief executive of Zelvora is", "Nadia Brandt"),
+        "Who is the chief executive of Zelvora?",
+        "Who is the CEO of Zelvora?",
+        "And how many people work there?",
+        "Who is the founder of Amazon?",
+    ),
+    CorrectedFact(
+        EditRecord("Zelvora", "The head office of Zelvora is in", "Lisbon"),
+        "Where is the head office of Zelvora?",
+        "Where is Zelvora headquartered?",
+        "And when was it founded?",
+        "What is the capital of Portugal?",
+    ),
+)
