@@ -10,7 +10,7 @@ its name ("Bernini"), unless the question has the same words.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import regex
 
@@ -23,19 +23,22 @@ from drike.answers.object_names import (
     object_names,
     share_of_name,
 )
+from drike.answers.quantities import AnswerRead, are_quantities, with_marks
 from drike.answers.thoughts import without_thoughts
 from drike.answers.time_limit import TimeLimit
 from drike.answers.values import uniform
 from drike.text.word_lists import word_list
 from drike.text.words import Words
 
+_OTHER_QUANTITY = "\ue002"  # stands for a quantity that is neither object's
 _SUBJECT = ""  # the mark of what names no object
 _AROUND = 100  # characters before an object, and behind it, in which a denial may stand
 _MOST_ALONE = 12  # words of an answer that is only part of a name
 
 _MARK = regex.compile(f"[{NEW}{OLD}]")
+_NAMED = regex.compile(f"[{NEW}{OLD}{_OTHER_QUANTITY}]")
 _NEXT_TURN = regex.compile(r"\n[^\S\n]*(?:q|question|user|human|frage|pregunta)\s*:", regex.I)
-_SPACES = regex.compile(rf"(?:[^\S\n]|[{NEW}{OLD}])+")
+_SPACES = regex.compile(rf"(?:[^\S\n]|[{NEW}{OLD}{_OTHER_QUANTITY}])+")
 _STRUCK_OUT = regex.compile(r"~~[^~\n]{1,200}~~")
 
 
@@ -71,19 +74,17 @@ def stated(
     """
     if limit:
         limit.check()
-    names = _EditNames(
-        object_names(tuple(new)), object_names(tuple(old)), object_names(tuple(about))
-    )
+    names = _EditNames.of(tuple(new), tuple(old), tuple(about))
 
     # 1. Read which objects the answer names, and which of these it does not deny.
     text = _answer_itself(answer)
-    marked = _with_marks(text, names)
+    marked = _with_marks(text, names, question, limit)
     marks = _marks_stated(marked, limit)
 
     # 2. Read "yes" and "no" by the question, and an answer that is only part of a name.
     if question:
         marks = _with_yes_or_no(marks, text, question, names)
-    if not marks and not _MARK.search(marked):
+    if not marks and not _NAMED.search(marked):
         marks = _marks_of_part(text, question, names)
 
     if marks == {NEW, OLD}:
@@ -100,10 +101,22 @@ class _EditNames:
     new: ObjectNames
     old: ObjectNames
     subject: ObjectNames
+    marks_by_name: tuple[tuple[str, str], ...] = ()  # of the objects' names
+
+    @classmethod
+    def of(cls, new: tuple[str, ...], old: tuple[str, ...], about: tuple[str, ...]) -> Self:
+        """The names of objects and subject, as they are read."""
+        marks_by_name = (*((name, NEW) for name in new), *((name, OLD) for name in old))
+        return cls(object_names(new), object_names(old), object_names(about), marks_by_name)
 
     @property
     def by_mark(self) -> dict[str, ObjectNames]:
         return {NEW: self.new, OLD: self.old, _SUBJECT: self.subject}
+
+    @property
+    def quantities(self) -> bool:
+        """Whether an object is a quantity."""
+        return are_quantities(name for name, _ in self.marks_by_name)
 
     @property
     def numbers(self) -> bool:
@@ -137,9 +150,13 @@ def _answer_itself(answer: str) -> str:
     return stripped[: next_turn.start()] if next_turn else answer
 
 
-def _with_marks(text: str, names: _EditNames) -> str:
+def _with_marks(text: str, names: _EditNames, question: str, limit: TimeLimit | None = None) -> str:
     """A text in lower case with marks for the objects that it names."""
-    words = Words.of(uniform(_SPACES.sub(" ", text), names.numbers))
+    spaced = _SPACES.sub(" ", text)
+    if names.quantities:
+        reading = AnswerRead(spaced, question, limit)
+        spaced = with_marks(reading, names.marks_by_name, _OTHER_QUANTITY)
+    words = Words.of(uniform(spaced, names.numbers))
     places = _places(words, names)
     marked = words.replaced({(place.begin, place.end): place.mark for place in places})
     return marked.casefold().replace("’", "'")
@@ -165,7 +182,7 @@ def _with_yes_or_no(marks: set[str], text: str, question: str, names: _EditNames
     yes = is_yes(text)
     if not yes and not is_no(text):
         return marks
-    marks_of_question = set(_with_marks(question, names)) & {NEW, OLD}
+    marks_of_question = set(_with_marks(question, names, question)) & {NEW, OLD}
     if len(marks_of_question) != 1:
         return marks
     return marks | marks_of_question if yes else marks - marks_of_question

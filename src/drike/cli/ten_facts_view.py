@@ -34,7 +34,6 @@ from drike.models.served.quirks import for_newer_models
 from drike.stores.edit_store import EditStore
 from drike.stores.opening import open_store
 
-_DEADLINE_MS = 5000.0  # to decide on a request, where nobody waits
 _QUESTION, _MARK, _ANSWER = 41, 4, 33  # columns, of 80 with the spaces between them
 _ABOUT = """\
 Ten facts are stored as edits at once: four of the world, made false, and six of
@@ -98,8 +97,6 @@ def _asked(model: str, allow_http: bool) -> _Target:
         allow_http=urlsplit(upstream).hostname if upstream and allow_http else None,
         model=None if upstream else model,
         mode=Mode.ON,
-        deadline_ms=_DEADLINE_MS,
-        demonstrations=0,
     )
     if upstream is None:
         return _Target(options, name, [{"max_tokens": TOKENS}])

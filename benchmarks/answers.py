@@ -1,0 +1,150 @@
+"""How well `drike.answers.statements` reads answers about what companies store, on a set of our own.
+
+20 kinds of object with two edits each, one in the development half, one in the test half; of each some short answers as
+chat models write them, with the verdict of the author, who wrote all of them before reading the rules. *Agreement*: the
+rules give that verdict; a refusal is *neither*. *False new*: the share of the answers that do not state the new object
+alone for which the rules say so. *False old*: the same of the old one. *Found*: the share of those that state the new
+object for which the rules say so. The rules were tuned on the development half.
+
+    python benchmarks/answers.py                                       # the development half
+    python benchmarks/answers.py --half test                           # looks at the test half
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from drike.answers.statements import Stated, stated
+from drike.support.table import Cell, Estimate
+from lib import pages
+
+TITLE = "Judging answers about what companies store"
+ANSWERS = Path(__file__).parent / "questions" / "answers.csv"
+WORDS = 300  # of the long answer whose time is measured
+REPEATS = 20
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer to a question about an edit, and what it states."""
+
+    kind: str
+    half: str
+    subject: str
+    query: str
+    new: str
+    old: str
+    question: str
+    answer: str
+    verdict: str
+
+    @property
+    def judged(self) -> str:
+        """What the rules say that it states."""
+        return _judged(self, self.answer)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An answer with the rules' verdict."""
+
+    answer: Answer
+    says: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the rules give the author's verdict."""
+        return self.says == self.answer.verdict
+
+
+def answers(half: str) -> list[Answer]:
+    """The answers of a half."""
+    with ANSWERS.open(encoding="utf-8", newline="") as file:
+        rows = [Answer(**row) for row in csv.DictReader(file)]
+    return [row for row in rows if row.half == half]
+
+
+def _judged(answer: Answer, text: str) -> str:
+    says = stated(
+        text, [answer.new], [answer.old], about=[answer.subject], question=answer.question
+    )
+    return str(Stated.NEITHER if says is Stated.REFUSED else says)
+
+
+def _line(name: str, rows: Sequence[Judged]) -> list[Cell]:
+    cells: list[Cell] = [name, str(len(rows))]
+    cells.append(Estimate.share(sum(row.agrees for row in rows), len(rows)))
+    new = [row for row in rows if row.answer.verdict == Stated.NEW]
+    cells.append(Estimate.share(sum(row.agrees for row in new), len(new)))
+    for verdict in (Stated.NEW, Stated.OLD):
+        others = [row for row in rows if row.answer.verdict != verdict]
+        cells.append(Estimate.share(sum(row.says == verdict for row in others), len(others)))
+    return cells
+
+
+def draw(rows: Sequence[Judged]) -> None:
+    """Agreement and errors by kind of object."""
+    kinds = list(dict.fromkeys(row.answer.kind for row in rows))
+    lines = [
+        _line(kind.replace("_", " "), [row for row in rows if row.answer.kind == kind])
+        for kind in kinds
+    ]
+    header = ["object", "answers", "agreement", "found", "false new", "false old"]
+    pages.draw(
+        f"{rows[0].answer.half} half", header, [*lines, _line("all", rows)], _speed_note(rows)
+    )
+
+
+def _speed_note(rows: Sequence[Judged]) -> str:
+    """How long an answer of 300 words takes, at the most over the edits."""
+    edits = list({row.answer.query: row.answer for row in rows}.values())
+    words = " ".join(row.answer.answer for row in rows).split()[:WORDS]
+    text = " ".join(words)
+    took = []
+    for edit in edits:
+        _judged(edit, text)  # the edit's names are read once
+        begun = time.perf_counter()
+        for _ in range(REPEATS):
+            _judged(edit, text)
+        took.append((time.perf_counter() - begun) / REPEATS)
+    mean = sum(took) / len(took)
+    return f"{len(words)} words: {mean * 1e3:.1f} ms on average, {max(took) * 1e3:.1f} at most"
+
+
+def show(rows: Sequence[Judged]) -> None:
+    """Print disagreements, to read."""
+    for row in rows:
+        if not row.agrees:
+            answer = row.answer
+            print(f"{answer.kind}: {answer.question} {answer.old!r} -> {answer.new!r}")
+            print(f"    {answer.answer!r}: {answer.verdict}, judged {row.says}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run."""
+    parser = pages.parser(__doc__ or "")
+    parser.add_argument("--half", choices=["development", "test"], default="development")
+    parser.add_argument("--errors", action="store_true", help="print disagreements instead")
+    options = parser.parse_args(arguments)
+    with pages.measured(options, TITLE, __doc__ or ""):
+        run(options)
+    return 0
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the table, or the disagreements."""
+    rows = [Judged(answer, answer.judged) for answer in answers(options.half)]
+    if options.errors:
+        show(rows)
+    else:
+        draw(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

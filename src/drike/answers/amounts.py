@@ -1,0 +1,331 @@
+"""Amounts: numbers with what they count, their units and rates, in the usual spellings.
+
+Two amounts are the same if one reading of each is: 2.4 L is 2400 ml, 12 requests a second are 720 a
+minute, and $10 is not 10 euros. "12.500" is read as in Berlin and as in London. The units are in
+`amounts.txt`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from typing import NamedTuple
+
+from drike.answers.time_limit import TimeLimit
+from drike.text.word_lists import data_sections
+
+_SPACE = "[ \u00a0\u202f]"
+_CURRENCY = re.compile(
+    rf"(?<!\w)(?P<name>US\$|[$€£¥₹]|EUR|USD|GBP|CHF|JPY|INR|PLN|SEK){_SPACE}?$", re.IGNORECASE
+)
+_BEFORE = 5  # characters of a currency and a space
+_DIGITS = re.compile(r"\d+")
+_NUMERAL = re.compile(
+    r"""
+    (?<!\d[.,:])
+    (?P<grouped>
+        \d{1,3}(?:,\d{3})+(?:\.\d+)?
+      | \d{1,3}(?:\.\d{3})+(?:,\d+)?
+      | \d{1,3}(?:[ \u00a0\u202f'’]\d{3})+(?:[.,]\d{1,2})?
+      | \d+(?:[.,]\d+)?
+    )
+    (?![.,:]?\d)
+    """,
+    re.VERBOSE,
+)
+_IN_WORD = re.compile(r"[\w#]$")
+_MAGNITUDE = re.compile(
+    r"[ -]?(?P<name>thousand|k|tausend|mil|mille|million|millions|mio|millionen|mn"
+    r"|billion|billions|bn|milliarden|mrd)\b\.?",
+    re.IGNORECASE,
+)
+_SHORT_MILLION = re.compile(r" ?(?P<name>m)\b", re.IGNORECASE)
+_ZEROS = {"t": 3, "k": 3, "mil": 3, "mille": 3, "b": 9, "milliarden": 9, "mrd": 9, "m": 6}
+_UNIT = re.compile(
+    rf"{_SPACE}?-?(?P<two>°?[^\W\d_]+ [^\W\d_]+)|{_SPACE}?-?(?P<one>°{_SPACE}?[CF]\b|[%$€£¥₹]"
+    r"|[^\W\d_]+\$?[²³23]?(?!\w))"
+)
+_ONE_UNIT = re.compile(rf"{_SPACE}?-?(?P<one>°{_SPACE}?[CF]\b|[%$€£¥₹]|[^\W\d_]+\$?[²³23]?(?!\w))")
+_NOUN = re.compile(r"[ -]([^\W\d_]+)")
+_MOST_NOUNS = 2  # words behind a number that may say what it counts
+_MINUS = re.compile(r"(?:^|[\s(])[-−]$")
+_JOINED = re.compile(r"\s*(?:,|and|und|et|y)?\s*")
+_SMALL_WORDS = frozenset(  # which say nothing about what is counted
+    "a an the of at in on per for to and or if is are was be by as so but from with within after,"
+    "before each every max maximum minimum total also not no pro je im in der die und oder ab bei,"
+    "für nach vor par por al et ou y o".replace(",", " ").split()
+)
+_STEM = 6  # letters
+_COUNTED = ""  # the dimension of what has no unit
+
+
+class Unit(NamedTuple):
+    """What a unit measures, and of how many base units it is one."""
+
+    dimension: str
+    factor: Fraction
+    by: str | None = None  # the kind of time that it is for: mph
+
+
+@dataclass(frozen=True)
+class Amount:
+    """An amount in a text. readings: what it may be, in base units.
+
+    by: the time that it is for, if any. nouns: what it may count.
+    """
+
+    begin: int
+    end: int
+    readings: frozenset[tuple[str, Fraction]]
+    by: str | None = None
+    nouns: tuple[str, ...] = ()
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing tells what it counts or measures."""
+        return not self.nouns and self.by is None and self.is_counted
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it has no unit."""
+        return all(dimension == _COUNTED for dimension, _ in self.readings)
+
+
+_NO_UNITS = frozenset(("per", "adverbs", "counted"))
+
+
+def stem(word: str) -> str:
+    """The letters by which the forms of a noun are told from other nouns."""
+    return word.removesuffix("s")[:_STEM]
+
+
+@cache
+def _units() -> dict[str, tuple[Unit, ...]]:
+    """The units that a name may mean."""
+    units: dict[str, tuple[Unit, ...]] = {}
+    for dimension, lines in data_sections("answers/amounts.txt").items():
+        if dimension in _NO_UNITS:
+            continue
+        measured, _, by = dimension.partition(" by ")
+        for line in lines:
+            factor, *names = line.split(", ")
+            unit = Unit(measured, Fraction(factor), by or None)
+            units |= {name: (*units.get(name, ()), unit) for name in names}
+    return units
+
+
+@cache
+def _periods() -> dict[str, Unit]:
+    """What time an adverb such as "monthly" means."""
+    lines = data_sections("answers/amounts.txt")["adverbs"]
+    parts = [line.split(", ") for line in lines]
+    return {name: _units()[names[0]][0] for names in parts for name in names[1:]}
+
+
+@cache
+def _by() -> re.Pattern[str]:
+    """A rate behind an amount: "/min", "a month", "of water per minute"."""
+    per = data_sections("answers/amounts.txt")["per"][0].split(", ")
+    words = "|".join(rf"{re.escape(name)}\b" for name in per if name != "/")
+    return re.compile(
+        rf"(?:\s(?!and\b|or\b)[^\W\d_]+){{0,2}}?\s*(?:/\s?|\s(?:{words})\s?|\s(?:{words}) )"
+        r"(?P<time>[^\W\d_]+)",
+        re.IGNORECASE,
+    )
+
+
+_ADVERB = re.compile(r"\s(?P<name>[^\W\d_]+|p\.a\.)")
+
+
+@cache
+def _same_noun() -> dict[str, str]:
+    """One stem for nouns that count the same."""
+    lines = [line.split(", ") for line in data_sections("answers/amounts.txt")["counted"]]
+    return {stem(name): stem(names[0]) for names in lines for name in names}
+
+
+def amounts(text: str, limit: TimeLimit | None = None) -> list[Amount]:
+    """The amounts in a text whose numbers are in digits (`spelled_in_digits`)."""
+    found: list[Amount] = []
+    end = 0
+    for digits in _DIGITS.finditer(text):
+        if limit:
+            limit.check()
+        numeral = _NUMERAL.match(text, digits.start()) if digits.start() >= end else None
+        if numeral is None:
+            continue
+        end = numeral.end()
+        amount = _amount(text, numeral)
+        if amount is None:
+            continue
+        joined = _joined(text, found[-1], amount) if found else None
+        if joined:
+            found[-1] = joined
+        else:
+            found.append(amount)
+    return found
+
+
+def _amount(text: str, numeral: re.Match[str]) -> Amount | None:
+    """The amount that begins with a number; None for a part of a word."""
+    # 1. The currency before it, if any, and the number with its magnitude.
+    begin = numeral.start()
+    currency = _CURRENCY.search(text[max(0, begin - _BEFORE) : begin])
+    if currency:
+        begin -= currency.end() - currency.start()
+    elif _IN_WORD.search(text, max(0, begin - 1), begin):
+        return None
+    values, end = _values_with_magnitude(text, numeral, currency is not None)
+    if _MINUS.search(text, max(0, begin - 2), begin):
+        values = {-value for value in values}
+
+    # 2. Its unit, or what it counts.
+    units, unit_end = _unit_behind(text, end)
+    if currency:
+        units, unit_end = _units()[currency["name"].lower()], end
+    end = unit_end or end
+    nouns, end_of_nouns = ((), end) if units else _nouns_behind(text, end)
+    readings = {
+        (unit.dimension, value * unit.factor)
+        for unit in units or (Unit(_COUNTED, Fraction(1)),)
+        for value in values
+    }
+
+    # 3. The time that it is for.
+    by = units[0].by if units else None
+    amount = Amount(begin, end_of_nouns, frozenset(readings), by, nouns)
+    return amount if by else _with_rate(text, amount, end)
+
+
+def _values_with_magnitude(
+    text: str, numeral: re.Match[str], is_money: bool
+) -> tuple[set[Fraction], int]:
+    """What a number may be, with "thousand" or "k" behind it, and where it ends."""
+    values = set(_values(numeral["grouped"]))
+    magnitude = _MAGNITUDE.match(text, numeral.end())
+    if magnitude is None and is_money:
+        magnitude = _SHORT_MILLION.match(text, numeral.end())
+    if magnitude is None:
+        return values, numeral.end()
+    zeros = _zeros(magnitude["name"].lower())
+    return {value * 10**zeros for value in values}, magnitude.end()
+
+
+def _zeros(name: str) -> int:
+    return _ZEROS.get(name) or _ZEROS[name[0]]
+
+
+def _values(grouped: str) -> Iterator[Fraction]:
+    """What a number may be: 12.500 in German and in English, 12,500 in English alone."""
+    digits = re.sub("[ \u00a0\u202f'’]", "", grouped)
+    comma, point = digits.rfind(","), digits.rfind(".")
+    if comma < 0 and point < 0:
+        yield Fraction(digits)
+        return
+    decimal = "." if point > comma else ","
+    other = "," if decimal == "." else "."
+    whole, _, rest = digits.rpartition(decimal)
+    is_group = len(rest) == 3 and other not in digits and whole.strip("0") != ""
+    if is_group:
+        yield Fraction(digits.replace(decimal, ""))
+    if not is_group or (decimal == "." and digits.count(".") == 1):
+        yield Fraction(f"{whole.replace(other, '')}.{rest}")
+
+
+def _unit_behind(text: str, end: int) -> tuple[tuple[Unit, ...], int]:
+    """The units that stand behind a number, and where they end; nothing if none does."""
+    for pattern, group in ((_UNIT, "two"), (_ONE_UNIT, "one")):
+        match = pattern.match(text, end)
+        name = match[group] if match else None
+        if match and name:
+            units = _units().get(name) or _units().get(name.lower().replace("° ", "°"))
+            if units:
+                return units, match.end()
+    return (), 0
+
+
+def _nouns_behind(text: str, end: int) -> tuple[tuple[str, ...], int]:
+    """The words behind a number that may say what it counts, and where they end."""
+    nouns: list[str] = []
+    while len(nouns) < _MOST_NOUNS and (match := _NOUN.match(text, end)):
+        word = match[1].lower()
+        if word in _SMALL_WORDS or word in _periods():
+            break
+        nouns.append(_same_noun().get(stem(word), stem(word)))
+        end = match.end()
+    return tuple(nouns), end
+
+
+def _with_rate(text: str, amount: Amount, unit_end: int) -> Amount:
+    """An amount by the time behind it, if there is one: "a minute", "monthly"."""
+    match = _by().match(text, unit_end) or _by().match(text, amount.end)
+    units: Sequence[Unit] = ()
+    if match:
+        units = [unit for unit in _units().get(match["time"].lower(), ()) if _is_time(unit)]
+        end = match.end()
+    if not units:
+        adverb = _ADVERB.match(text, amount.end)
+        period = _periods().get(adverb["name"].lower()) if adverb else None
+        if adverb is None or period is None:
+            return amount
+        units, end = [period], adverb.end()
+    unit = units[0]
+    per_base = {(dimension, value / unit.factor) for dimension, value in amount.readings}
+    return replace(amount, end=end, readings=frozenset(per_base), by=unit.dimension)
+
+
+def _is_time(unit: Unit) -> bool:
+    return unit.dimension in ("time", "months")
+
+
+def _joined(text: str, first: Amount, second: Amount) -> Amount | None:
+    """Two amounts such as "2 hours and 30 minutes" as one; None where they do not make one."""
+    if first.by or second.is_counted or not _JOINED.fullmatch(text, first.end, second.begin):
+        return None
+    seconds = dict(second.readings)
+    sums = {
+        (dimension, value + seconds[dimension])
+        for dimension, value in first.readings
+        if 0 < seconds.get(dimension, 0) < min(value, _smallest_step(dimension, value))
+    }
+    if not sums:
+        return None
+    return replace(second, begin=first.begin, readings=frozenset(sums))
+
+
+def _smallest_step(dimension: str, value: Fraction) -> Fraction:
+    """The largest unit of which a value is a multiple: what is joined to it is less."""
+    factors = {unit.factor for units in _units().values() for unit in units
+               if unit.dimension == dimension}  # fmt: skip
+    return max((factor for factor in factors if value % factor == 0), default=Fraction(0))
+
+
+def is_same(own: Amount, other: Amount, asked: Iterable[str]) -> bool:
+    """Whether an answer's amount is an object's. asked: the words of the question.
+
+    The time that a rate is for may be left out if the question has it.
+    """
+    if not own.readings & other.readings and not _same_by_question(own, other, asked):
+        return False
+    if own.by != other.by and not (own.by is None or other.by is None):
+        return False
+    if own.by is not None and other.by is None and not _same_by_question(own, other, asked):
+        return False
+    if not own.is_counted or not own.nouns or not other.nouns:
+        return True
+    return not set(own.nouns).isdisjoint(other.nouns)
+
+
+def _same_by_question(own: Amount, other: Amount, asked: Iterable[str]) -> bool:
+    """Whether the amounts are the same if one is for the time that the question names."""
+    if (own.by is None) == (other.by is None):
+        return False
+    times = [unit for word in asked for unit in _units().get(word, ()) if _is_time(unit)]
+    rate, total = (own, other) if own.by else (other, own)
+    return any(
+        (dimension, value / unit.factor) in rate.readings
+        for unit in times
+        if unit.dimension == rate.by
+        for dimension, value in total.readings
+    )

@@ -1,0 +1,106 @@
+"""Numbers in words put in digits: "twelve thousand five hundred", "fünfundvierzig", "7 and a half".
+
+Its time is linear in the text.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+_WORD = re.compile(r"[^\W\d_]+")
+_ENGLISH = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen eighteen nineteen"
+)
+_ENGLISH_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_GERMAN = (
+    "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn"
+    " fünfzehn sechzehn siebzehn achtzehn neunzehn"
+)
+_GERMAN_TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"
+_OTHERS = {
+    "dos": 2, "tres": 3, "cuatro": 4, "cinco": 5, "seis": 6, "siete": 7, "ocho": 8, "nueve": 9,
+    "diez": 10, "doce": 12, "quince": 15, "veinte": 20, "treinta": 30, "cuarenta": 40,
+    "cincuenta": 50, "deux": 2, "trois": 3, "quatre": 4, "cinq": 5, "sept": 7, "huit": 8,
+    "neuf": 9, "dix": 10, "douze": 12, "quinze": 15, "vingt": 20, "trente": 30, "quarante": 40,
+    "cinquante": 50, "soixante": 60, "dreissig": 30,
+}  # fmt: skip
+_MAGNITUDES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9,
+               "hundert": 100, "tausend": 1000}  # fmt: skip
+_HALF = re.compile(r"(?<![\d.,])(?P<number>\d+) and a half\b", re.IGNORECASE)
+
+
+@cache
+def _numbers() -> Mapping[str, int]:
+    """The numbers that are one word."""
+    german = _GERMAN.split()
+    numbers = dict(_OTHERS)
+    for words in (_ENGLISH.split(), german):
+        numbers |= {word: number for number, word in enumerate(words)}
+    numbers |= {word: 10 * ten for ten, word in enumerate(_ENGLISH_TENS.split(), 2)}
+    for ten, word in enumerate(_GERMAN_TENS.split(), 2):
+        numbers[word] = 10 * ten
+        for one, unit in enumerate(["ein", *german[2:10]], 1):
+            numbers[f"{unit}und{word}"] = 10 * ten + one
+    return numbers
+
+
+def spelled_in_digits(text: str) -> str:
+    """A text with its numbers in digits, where they are written in words."""
+    numbers = _numbers()
+    parts: list[str] = []
+    run: list[re.Match[str]] = []
+    copied = 0
+    for match in _WORD.finditer(text):
+        word = match[0].lower()
+        if run and not _goes_on(text, run[-1], match, word):
+            copied = _put(parts, text, run, copied)
+            run = []
+        if word in numbers or (run and word in (*_MAGNITUDES, "and")):
+            run.append(match)
+    if run:
+        copied = _put(parts, text, run, copied)
+    parts.append(text[copied:])
+    return _HALF.sub(r"\g<number>.5", "".join(parts))
+
+
+def _goes_on(text: str, last: re.Match[str], match: re.Match[str], word: str) -> bool:
+    """Whether a word goes on with the number before it: "two | hundred", "twenty | -five"."""
+    if text[last.end() : match.start()] not in (" ", "-"):
+        return False
+    before = last[0].lower()
+    if word in _MAGNITUDES:
+        return before != "and"
+    if word == "and":
+        return before in _MAGNITUDES
+    number = _numbers().get(word)
+    if number is None:
+        return False
+    before_number = _numbers().get(before)
+    if before_number is None:
+        return True  # behind a magnitude
+    return before_number >= 20 and before_number % 10 == 0 and 0 < number < 10
+
+
+def _put(parts: list[str], text: str, run: list[re.Match[str]], copied: int) -> int:
+    """Put a number for its words; how much of the text is then copied."""
+    if run[-1][0].lower() == "and":
+        run = run[:-1]
+    parts.append(text[copied : run[0].start()])
+    parts.append(str(_value([match[0].lower() for match in run])))
+    return run[-1].end()
+
+
+def _value(words: list[str]) -> int:
+    """The number that words such as "two hundred and five thousand" are."""
+    total = group = 0
+    for word in words:
+        magnitude = _MAGNITUDES.get(word)
+        if magnitude == 100:
+            group = max(group, 1) * 100
+        elif magnitude:
+            total += max(group, 1) * magnitude
+            group = 0
+        elif word != "and":
+            group += _numbers()[word]
+    return total + group

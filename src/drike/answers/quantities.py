@@ -1,0 +1,265 @@
+"""The border behind which quantities are read: whether an answer gives an object's quantity.
+
+An object is a quantity if all of its text is one: an amount, perhaps with a bound ("within 45
+days"), a time of day or a span of them, a version, a phone number or an address. What kind it is
+decides how the answer is read, so that 6.30 is a time, a version or a price. A quantity of the same
+kind that is not the object's names no object, whatever words they share.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from drike.answers.amounts import Amount, amounts, is_same
+from drike.answers.codes import addresses, is_same_phone, phones, versions
+from drike.answers.number_words import spelled_in_digits
+from drike.answers.time_limit import TimeLimit
+from drike.answers.times import TimeOfDay, spans, times
+
+_WORD = re.compile(r"[^\W\d_]+")
+_AT_MOST = (
+    r"up to|at (?:the )?most|no (?:more|later|longer|greater) than|not (?:more|later|longer) than"
+    r"|within|maximum(?: of)?|max\.?|a maximum of|höchstens|bis zu|innerhalb(?: von)?|maximal"
+    r"|until|hasta|como máximo|au plus|jusqu'à"
+)
+_AT_LEAST = r"at least|no (?:less|fewer) than|not (?:less|fewer) than|a? ?minimum(?: of)?|min\.?" \
+    r"|mindestens|al menos|au moins"  # fmt: skip
+_ABOUT = r"about|around|approximately|roughly|ca\.?|circa|exactly|etwa|genau|the|a|for|in|by"
+_MORE = r"more than|over|less than|fewer than|under|below|above|mehr als|weniger als"
+_BOUND = re.compile(
+    rf"(?:(?P<most>{_AT_MOST})|(?P<least>{_AT_LEAST})|(?P<beyond>\b(?:{_MORE}))|(?:{_ABOUT}))\s+$",
+    re.IGNORECASE,
+)
+_BOUND_BEHIND = re.compile(
+    r"\s+(?:(?P<most>at (?:the )?most|maximum|max\b|or less|or fewer|at the latest)"
+    r"|(?P<least>at least|minimum|or more))",
+    re.IGNORECASE,
+)
+_ORDER = re.compile(
+    r"[^.;!?\n]{0,12}?\b(?:(?P<before>before|prior|ahead|in advance|vor|antes|avant)"
+    r"|(?P<after>after|following|from|of receipt|nach|después|après))\b",
+    re.IGNORECASE,
+)
+_TAIL = re.compile(r"(?:\s+[^\W\d_]+){0,4}[.!]?")
+_BEFORE = 24  # characters before an amount in which its bound may stand
+_MOST_BARE = 5  # words of an answer whose bare number may be what was asked for
+
+
+class Given(NamedTuple):
+    """A quantity of an object's kind in a text, and whether it is the object's."""
+
+    begin: int
+    end: int
+    is_object: bool
+
+
+class AnswerRead:
+    """A text that is read, whose numbers are in digits, for the words of a question."""
+
+    def __init__(self, text: str, question: str = "", limit: TimeLimit | None = None) -> None:
+        self.text = spelled_in_digits(text)
+        self.asked = frozenset(word.lower() for word in _WORD.findall(question))
+        self.is_short = len(text.split(maxsplit=_MOST_BARE)) <= _MOST_BARE
+        self._limit = limit
+
+    @cached_property
+    def amounts(self) -> list[Amount]:
+        """Its amounts."""
+        return amounts(self.text, self._limit)
+
+    @cached_property
+    def times(self) -> list[TimeOfDay]:
+        """Its times of day."""
+        return times(self.text)
+
+
+Reader = Callable[[AnswerRead], Iterator[Given]]
+
+
+@dataclass(frozen=True)
+class _Bounded:
+    """An amount with its bound, and whether it is before something or after it."""
+
+    amount: Amount
+    begin: int
+    end: int
+    bound: str
+    order: str
+
+
+def are_quantities(names: Iterable[str]) -> bool:
+    """Whether one of these names of objects is a quantity."""
+    return any(map(reader_of, names))
+
+
+@lru_cache(maxsize=1 << 10)  # edits are judged many times
+def reader_of(name: str) -> Reader | None:
+    """How to read what an object of this name may be in texts; None if it is no quantity."""
+    text = spelled_in_digits(name.strip().rstrip("."))
+    if not any(map(str.isdigit, text)) and "@" not in text:
+        return None
+    readers = (_address_reader, _phone_reader, _version_reader, _time_reader, _amount_reader)
+    return next((reader for make in readers if (reader := make(text))), None)
+
+
+def with_marks(reading: AnswerRead, marks_by_name: Iterable[tuple[str, str]], other: str) -> str:
+    """A text with marks where it gives an object's quantity, and with another for other ones.
+
+    marks_by_name: the objects' names, each with its mark.
+    """
+    marks: dict[tuple[int, int], str] = {}
+    for name, mark in marks_by_name:
+        reader = reader_of(name)
+        for begin, end, is_object in reader(reading) if reader else ():
+            place = (begin, end)
+            before = marks.setdefault(place, other)
+            if is_object:
+                is_of_both = before not in (other, mark)
+                marks[place] = other if is_of_both else mark
+    return _replaced(reading.text, marks, other)
+
+
+def _replaced(text: str, marks: dict[tuple[int, int], str], other: str) -> str:
+    """A text with marks for places; of two that overlap the object's counts, then the longer."""
+    objects_first = sorted(marks, key=lambda place: (marks[place] == other, place[0] - place[1]))
+    place_by_character: dict[int, tuple[int, int]] = {}
+    for place in objects_first:
+        begin, end = place
+        if begin in place_by_character or end - 1 in place_by_character:
+            continue
+        for character in range(begin, end):
+            place_by_character[character] = place
+
+    parts: list[str] = []
+    copied = 0
+    for place in sorted(set(place_by_character.values())):
+        begin, end = place
+        parts.append(text[copied:begin])
+        parts.append(marks[place])
+        copied = end
+    parts.append(text[copied:])
+    return "".join(parts)
+
+
+def _address_reader(name: str) -> Reader | None:
+    own = next(addresses(name), None)
+    if own is None or (own.begin, own.end) != (0, len(name)):
+        return None
+    code = own.code
+
+    def read(reading: AnswerRead) -> Iterator[Given]:
+        for found in addresses(reading.text):
+            yield Given(found.begin, found.end, found.code == code)
+
+    return read
+
+
+def _phone_reader(name: str) -> Reader | None:
+    own = next(phones(name), None)
+    if own is None or own.is_plain or (own.begin, own.end) != (0, len(name)):
+        return None
+    code = own.code
+
+    def read(reading: AnswerRead) -> Iterator[Given]:
+        for found in phones(reading.text):
+            if not found.is_plain:
+                yield Given(found.begin, found.end, is_same_phone(code, found.code))
+
+    return read
+
+
+def _version_reader(name: str) -> Reader | None:
+    own = next(versions(name), None)
+    if own is None or own.is_plain or (own.begin, own.end) != (0, len(name)):
+        return None
+    code = own.code
+
+    def read(reading: AnswerRead) -> Iterator[Given]:
+        for found in versions(reading.text):
+            if reading.is_short or not found.is_plain:
+                yield Given(found.begin, found.end, found.code == code)
+
+    return read
+
+
+def _time_reader(name: str) -> Reader | None:
+    """How to read a time of day, or a span of them."""
+    own = times(name)
+    own_spans = list(spans(name, own))
+    if len(own_spans) == 1 and own_spans[0][:2] == (0, len(name)):
+        return _span_reader(own_spans[0].minutes)
+    is_one = len(own) == 1 and own[0].is_marked and own[0][:2] == (0, len(name))
+    # "5h" is a duration.
+    if not is_one or re.fullmatch(r"\d+\s?(?:h|hrs?)", name, re.IGNORECASE):
+        return None
+    minutes = own[0].minutes
+
+    def read(reading: AnswerRead) -> Iterator[Given]:
+        for found in reading.times:
+            if reading.is_short or found.is_marked:
+                yield Given(found.begin, found.end, found.minutes == minutes)
+
+    return read
+
+
+def _span_reader(minutes: tuple[int, int]) -> Reader:
+    def read(reading: AnswerRead) -> Iterator[Given]:
+        for found in spans(reading.text, reading.times):
+            yield Given(found.begin, found.end, found.minutes == minutes)
+
+    return read
+
+
+def _amount_reader(name: str) -> Reader | None:
+    """How to read an amount with a unit, a rate or a bound, or of counted things."""
+    found = amounts(name)
+    if len(found) != 1:
+        return None
+    own = _bounded(name, found[0])
+    if own.begin != 0 or not _TAIL.fullmatch(name, own.end):
+        return None
+    if own.amount.is_bare and not own.bound:
+        return None  # a mere number is read as a word, as it may be a year or a version
+
+    def read(reading: AnswerRead) -> Iterator[Given]:
+        for amount in reading.amounts:
+            other = _bounded(reading.text, amount)
+            if amount.is_bare and own.amount.is_counted and not reading.is_short:
+                continue
+            yield Given(other.begin, other.end, _is_same_bounded(own, other, reading.asked))
+
+    return read
+
+
+def _bounded(text: str, amount: Amount) -> _Bounded:
+    """An amount with the bound before it or behind it."""
+    before = _BOUND.search(text[max(0, amount.begin - _BEFORE) : amount.begin])
+    behind = _BOUND_BEHIND.match(text, amount.end)
+    order = _ORDER.match(text, amount.end)
+    begin = amount.begin - (len(before[0]) if before else 0)
+    end = behind.end() if behind else amount.end
+    kinds = [kind for match in (before, behind) if match for kind in _kinds(match)]
+    bound = kinds[0] if kinds else ""
+    return _Bounded(amount, begin, end, bound, next(_kinds(order), "") if order else "")
+
+
+def _kinds(match: re.Match[str]) -> Iterator[str]:
+    return (kind for kind, text in match.groupdict().items() if text)
+
+
+def _is_same_bounded(own: _Bounded, other: _Bounded, asked: Iterable[str]) -> bool:
+    """Whether an amount is an object's, and not bound the other way.
+
+    At least 48 hours before arrival is up to 48 hours before it.
+    """
+    if own.order and other.order and own.order != other.order:
+        return False
+    is_before = own.order == "before" or other.order == "before"
+    bounds = {own.bound, other.bound}
+    if "beyond" in bounds and len(bounds) == 2:
+        return False
+    if bounds == {"most", "least"} and not is_before:
+        return False
+    return is_same(own.amount, other.amount, asked)

@@ -1,0 +1,114 @@
+"""Times of day and spans of them, as minutes of a day: 06:30, 6.30 a.m., 7am to 9pm, 9-18h."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+_MERIDIEM = r"(?P<half>[ap])\.?[ ]?m\b\.?"
+_PART_OF_DAY = (
+    r"(?:in[ ]the[ ]|at[ ]|am[ ]|in[ ]der[ ])?"
+    r"(?P<part>morning|afternoon|evening|night|morgens?|vormittags?|nachmittags?|abends?|nachts?)\b"
+)
+_CLOCK = r"(?P<mark>uhr|o'?clock|hrs?|h)\b"
+_TIME = re.compile(
+    rf"""
+    (?<![\w$€£])(?<!\d[.,:])
+    (?:
+        (?:(?P<past>half|quarter|viertel)[ ](?:past|nach)
+          |(?:a[ ])?(?P<to>quarter[ ]to|viertel[ ]vor))
+        [ ](?P<spoken>\d{{1,2}})(?![.:\d])
+      | (?P<hour>\d{{1,2}})
+        (?:(?P<separator>[:.]|h(?=\d))(?P<minute>[0-5]\d)(?::[0-5]\d)?)?(?![:\d]|[.,]\d)
+      | (?P<name>noon|midday|midnight|mittags?|mitternacht)\b
+    )
+    (?:[ ]?(?:{_MERIDIEM}|{_CLOCK}))?
+    (?:[ ](?:{_PART_OF_DAY}))?
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_NAMES = {
+    "noon": 720,
+    "midday": 720,
+    "mittag": 720,
+    "mittags": 720,
+    "midnight": 0,
+    "mitternacht": 0,
+}
+_LATE = ("afternoon", "evening", "nachmittag", "abend")
+_NIGHT = ("night", "nacht")
+_BETWEEN = re.compile(r"\s*(?:-|–|—|to|until|till|through|and|bis|und|à|a|hasta|y|et)\s*", re.I)
+_MOST_BETWEEN = 40  # characters from "opens at 7" to "closes at 9"
+_END_OF_SENTENCE = re.compile(r"[.!?;]\s|\n")
+_HALF_DAY = 720
+
+
+class TimeOfDay(NamedTuple):
+    """A time in a text. is_marked: whether it is surely a time, and not another number."""
+
+    begin: int
+    end: int
+    minutes: int
+    is_marked: bool
+    has_half: bool  # whether it says which half of the day
+
+
+class TimeSpan(NamedTuple):
+    """From one time to another."""
+
+    begin: int
+    end: int
+    minutes: tuple[int, int]
+
+
+def times(text: str) -> list[TimeOfDay]:
+    """The times in a text whose numbers are in digits, and the numbers that may be hours."""
+    found = (_time(match) for match in _TIME.finditer(text))
+    return [time for time in found if time]
+
+
+def _time(match: re.Match[str]) -> TimeOfDay | None:
+    if name := match["name"]:
+        return TimeOfDay(match.start(), match.end(), _NAMES[name.lower()], True, True)
+    spoken = match["spoken"]
+    hour = int(spoken or match["hour"])
+    minutes = hour * 60 + int(match["minute"] or 0)
+    if spoken:
+        is_half = (match["past"] or "").lower() == "half"
+        minutes += -15 if match["to"] else 30 if is_half else 15
+    if minutes > 24 * 60 or (match["half"] and hour > 12):
+        return None
+
+    half = (match["half"] or "").lower()
+    part = (match["part"] or "").lower()
+    is_late = half == "p" or part.startswith(_LATE) or (part.startswith(_NIGHT) and hour >= 6)
+    if half == "a" and hour == 12:
+        minutes -= _HALF_DAY
+    elif is_late and hour < 12:
+        minutes += _HALF_DAY
+    is_marked = bool(half or part or match["mark"] or spoken or match["separator"] == ":")
+    end = match.end()
+    return TimeOfDay(match.start(), end, minutes % (24 * 60), is_marked, bool(half or part))
+
+
+def spans(text: str, found: list[TimeOfDay]) -> Iterator[TimeSpan]:
+    """The spans of time in a text with these times."""
+    last_end = 0
+    for first, second in pairwise(found):
+        if first.begin < last_end or not _is_span(text, first, second):
+            continue
+        begins = first.minutes
+        if not first.has_half and second.has_half and begins < _HALF_DAY:
+            later = begins + _HALF_DAY
+            begins = later if second.minutes > later and not first.is_marked else begins
+        last_end = second.end
+        yield TimeSpan(first.begin, second.end, (begins, second.minutes))
+
+
+def _is_span(text: str, first: TimeOfDay, second: TimeOfDay) -> bool:
+    """Whether two times belong together: "7 to 9pm", "opens at 7am and closes at 9pm"."""
+    between = text[first.end : second.begin]
+    if _BETWEEN.fullmatch(between):
+        return first.is_marked or second.is_marked
+    is_near = len(between) <= _MOST_BETWEEN and not _END_OF_SENTENCE.search(between)
+    return is_near and first.is_marked and second.is_marked
