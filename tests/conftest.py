@@ -15,6 +15,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
+from drike.models import named
 from tests.fakes import postgres_servers
 from tests.fakes.tally import pytest_addoption, pytest_terminal_summary, tally
 
@@ -39,6 +40,12 @@ def pytest_collection_finish() -> None:
     """Leave what was imported out of later garbage collections."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def tinyfacts_answers_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let TinyFacts' model, whose answers are exact, answer where no model is named."""
+    monkeypatch.setattr(named, "is_here", lambda name: False)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -293,6 +293,7 @@ def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
 def test_a_gateway_answers_its_first_edited_question_within_20_seconds(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "drike", "serve", "--port", "0", "--admin-port", "0"]
+    command += ["--model", "embedded"]
     began = time.monotonic()
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True

@@ -14,13 +14,18 @@ from drike.conversations.turns import Api
 from drike.edits.record import EditVersion
 from drike.gates.by_name import Named
 from drike.gates.calibration import default_gate, to_json
+from drike.gateway import assembly
 from drike.gateway.assembly import Deployed, deployed
 from drike.gateway.options import GatewayOptions
 from drike.gateway.parts import GatewayParts, OpenedEditor
+from drike.gateway.start import start
+from drike.models import named
+from drike.models.protocols import Completion
 from drike.research.editors.placements import demonstrating
 from drike.stores.edit_store import EditStore
 from drike.stores.opening import open_store
 from tests.fakes.gateways import ENTRY
+from tests.fakes.models import ScriptedModel
 
 UPSTREAM = GatewayOptions(upstream="http://127.0.0.1:9/v1", gate="named")
 ASKED = "The capital of Peru is"
@@ -62,6 +67,48 @@ def made_up(text: str) -> list[str]:
     """The facts of demonstrations: those of a text that the edit does not state."""
     facts = [line.removeprefix("New Fact: ") for line in text.splitlines() if "New Fact: " in line]
     return [fact for fact in facts if "Oslo" not in fact]
+
+
+class ChatModel(ScriptedModel):
+    """A model that chats."""
+
+    chats = True
+
+    def reply(self, messages: object, max_tokens: int, tell: object) -> Completion:
+        return Completion("Lima.")
+
+
+def test_a_real_chat_model_answers_by_default_and_is_shown_no_made_up_facts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(named, "is_here", lambda name: name == "smollm2")
+    opened: list[str] = []
+
+    def load(name: str, **options: object) -> ChatModel:
+        opened.append(name)
+        return ChatModel(lambda prompt: "")
+
+    monkeypatch.setattr(assembly, "load_model", load)
+    monkeypatch.chdir(tmp_path)
+    store = open_store(tmp_path / "edits.db")
+    for options, shows in (
+        ({}, False),
+        ({"demonstrations": 0}, False),
+        ({"demonstrations": 3}, True),
+    ):
+        gateway = deployed(GatewayOptions(**options), store, gateway_parts())  # type: ignore[arg-type]
+        assert gateway.chats
+        placement = gateway.editor.placements[Api.CHAT]
+        assert (getattr(placement, "editor", None) is not None) == shows
+    assert opened == ["smollm2"] * 3
+    store.close()
+
+    (tmp_path / "edits.db").unlink()
+    started = start(GatewayOptions(port=0, admin_port=0, gate="named"), gateway_parts())
+    assert started.example == "The capital of Peru is"  # not a fact that TinyFacts' model knows
+    started.tenants.close()
+    for listening in started.sockets:
+        listening.close()
 
 
 def with_policy(run_folder: str | None, most: int | None) -> OpenedEditor:

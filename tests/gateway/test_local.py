@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
 
+from drike.errors import ModelError
 from drike.gateway.calls import UpstreamCall
-from drike.gateway.local import LocalUpstream
+from drike.gateway.errors import UpstreamError
+from drike.gateway.local import LocalUpstream, Tell
 from drike.models.protocols import Completion
 from tests.fakes.models import ScriptedModel
 
@@ -25,7 +28,7 @@ def exchange(upstream: LocalUpstream, path: str, value: object) -> tuple[int, di
 def test_messages_are_read_as_the_gateway_reads_them() -> None:
     read: list[list[dict[str, str]]] = []
 
-    def reply(messages: list[dict[str, str]], tokens: int) -> Completion:
+    def reply(messages: list[dict[str, str]], tokens: int, tell: Tell | None) -> Completion:
         read.append(messages)
         return Completion("Lima")
 
@@ -92,3 +95,56 @@ def test_a_prompt_to_complete_is_completed_until_it_stops() -> None:
         ]
         == " Lima"
     )
+
+
+CHAT = {"messages": [{"role": "user", "content": "What is it?"}], "stream": True}
+
+
+def streamed(upstream: LocalUpstream, value: object, pause: threading.Event) -> list[str]:
+    """The texts of the events of a stream; once the first has come, the model may write on."""
+
+    async def read() -> list[str]:
+        call = UpstreamCall("POST", "/chat/completions", [], json.dumps(value).encode())
+        texts = []
+        async with upstream.exchange(call) as reply:
+            assert reply.status == 200
+            async for chunk in reply.chunks:
+                pause.set()
+                lines = chunk.decode().split("\n\n")
+                events = [json.loads(line[6:]) for line in lines if line and "[DONE]" not in line]
+                deltas = [event["choices"][0]["delta"] for event in events]
+                texts += [delta["content"] for delta in deltas if delta]
+        return texts
+
+    return asyncio.run(read())
+
+
+def test_words_of_a_chat_come_as_they_are_written() -> None:
+    pause = threading.Event()
+
+    def reply(messages: list[dict[str, str]], tokens: int, tell: Tell | None) -> Completion:
+        if tell:
+            tell(" Li")
+            tell(" Lima is")
+            assert pause.wait(20)  # the first word was sent before the rest is there
+            tell(" Lima is in P")
+        return Completion(" Lima is in Peru.", 3, 5)
+
+    upstream = LocalUpstream(ScriptedModel(lambda prompt: ""), reply)
+    assert streamed(upstream, CHAT, pause) == ["Lima", " is in", " Peru."]
+    # A text that stops the answer might stand in a word that was sent already.
+    assert streamed(upstream, {**CHAT, "stop": [" in"]}, pause) == ["Lima", " is"]
+
+
+def test_a_chat_that_fails_says_so_by_its_status_or_ends_too_early() -> None:
+    def reply(messages: list[dict[str, str]], tokens: int, tell: Tell | None) -> Completion:
+        if tell and messages[0]["content"] == "late":
+            tell("Lima is")
+        raise ModelError("out of memory: give a smaller model")
+
+    upstream = LocalUpstream(ScriptedModel(lambda prompt: ""), reply)
+    status, answer = exchange(upstream, "/chat/completions", CHAT)
+    assert status == 400 and "out of memory" in answer["error"]["message"]
+    late = {"messages": [{"role": "user", "content": "late"}], "stream": True}
+    with pytest.raises(UpstreamError, match="out of memory"):
+        streamed(upstream, late, threading.Event())

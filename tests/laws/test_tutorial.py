@@ -54,7 +54,7 @@ def test_the_way_to_a_corrected_model(
     try:
         for command, shown in steps():
             program, *words = shlex.split(command.replace("8800", port))
-            if command == "drike serve":
+            if command.startswith("drike serve"):
                 serve = [
                     sys.executable,
                     "-m",

@@ -29,7 +29,7 @@ from drike.cli.verification_run import ChosenEdits, VerificationPlan, carried_ou
 from drike.edits.record import EditVersion, Status, StoreError
 from drike.errors import UsageError
 from drike.gateway.options import GatewayOptions, Mode
-from drike.models import EMBEDDED
+from drike.models import local_default
 from drike.models.served import ApiOptions, is_served, parse_address
 from drike.stores.edit_store import EditStore, versions_of
 from drike.stores.verifications import Verification, Verifications, compare_runs
@@ -52,7 +52,8 @@ class TargetOptions:
             "--model",
             "MODEL",
             MODEL,
-            "What to ask; with a URL, its name there (default: embedded)",
+            "What to ask; with a URL, its name there (default: smollm2 if installed, else "
+            "embedded)",
         ),
     ] = None
     device: Device = None
@@ -260,6 +261,8 @@ def _plan(
         raise UsageError(
             "a model that runs here answers greedily: leave --samples out, or give --upstream"
         )
+    if address is None:
+        model = model or local_default()
     options = GatewayOptions(
         upstream=address,
         allow_http=urlsplit(address).hostname if address and api.allow_http else None,
@@ -277,7 +280,7 @@ def _plan(
         api=api,
         options=options,
         gateway=gateway,
-        model=model or (None if address else EMBEDDED),
+        model=model,
         samples=samples,
         dry_run=dry_run,
         headers=_headers(target.header or ()),

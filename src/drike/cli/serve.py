@@ -65,7 +65,12 @@ class GatewayFlags(GatewayOptions):
     upstream: Upstream
     model: Annotated[
         str | None,
-        option("--model", "MODEL", MODEL, "Or a model to run here (default: embedded)"),
+        option(
+            "--model",
+            "MODEL",
+            MODEL,
+            "Or a model to run here (default: smollm2 if installed, else embedded)",
+        ),
     ]
     device: Device
     gate: Gate
@@ -78,7 +83,7 @@ class GatewayFlags(GatewayOptions):
             "--demonstrations",
             "N",
             METHOD,
-            "Most demonstrations of an edit (default: 0 over --upstream, else 16)",
+            "Most demonstrations of an edit (default: 0 for a model that chats, else 16)",
             min=0,
         ),
     ]

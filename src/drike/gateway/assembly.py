@@ -18,7 +18,7 @@ from drike.gateway.options import GatewayOptions, Switch
 from drike.gateway.parts import GatewayParts, OpenedEditor
 from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
 from drike.live.store_gate import encoder_of, has_calibrated_gate, open_gate
-from drike.models import EMBEDDED
+from drike.models import EMBEDDED, local_default
 from drike.models import load as load_model
 from drike.models.served import checked_address, is_served, key_in, key_variable_at
 from drike.stores.edit_store import EditStore
@@ -73,7 +73,7 @@ def deployed(
     around: is put around the upstream. Nobody waits for an answer here, so that a busy machine
     makes no request pass unedited, unless the options have a deadline. Raises DrikeError.
     """
-    check_options(options)
+    options = with_model(options)
     options = replace(options, deadline_ms=options.deadline_ms or _DEADLINE_OF_TRIALS)
     opened_editor = parts.open_editor(options.run, options.most_demonstrations)
     opened = open_upstream(options, opened_editor, keyless=True)
@@ -156,6 +156,17 @@ def check_options(options: GatewayOptions) -> None:
         raise UsageError(f"{options.model} is behind an API: give its address as --upstream")
 
 
+def with_model(options: GatewayOptions) -> GatewayOptions:
+    """The options with the model that answers here, where they name none.
+
+    Raises UsageError for options that contradict each other.
+    """
+    check_options(options)
+    if options.upstream or options.model:
+        return options
+    return replace(options, model=local_default())
+
+
 def open_upstream(
     options: GatewayOptions, opened_editor: OpenedEditor, *, keyless: bool
 ) -> OpenedUpstream:
@@ -163,16 +174,17 @@ def open_upstream(
 
     keyless: clients need no key here.
     """
+    # The made-up facts of demonstrations confuse real chat models, small ones above all.
+    shows_demonstrations = options.run is not None or bool(options.demonstrations)
+    chat = AsBlock(opened_editor.editor if shows_demonstrations else None)
     if options.upstream:
-        shows_demonstrations = options.run is not None or bool(options.demonstrations)
-        chat = AsBlock(opened_editor.editor if shows_demonstrations else None)
         return _http_upstream(options, options.upstream, chat, keyless=keyless)
 
     name = options.model or EMBEDDED
     model = load_model(name, template="plain", device=options.device)
     if getattr(model, "chats", False):
         upstream = LocalUpstream(model, model.reply)  # type: ignore[attr-defined]
-        return OpenedUpstream(upstream, AsBlock(opened_editor.editor))
+        return OpenedUpstream(upstream, chat)
     note = f"{name} only completes: it continues the last message of a chat"
     return OpenedUpstream(LocalUpstream(model), AsPrompt(opened_editor.editor), (note,))
 

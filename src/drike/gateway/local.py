@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,9 +32,13 @@ _MAX_WAITING = 64  # requests; more are refused
 _MAX_TOKENS = 4096  # that a request may ask for
 _REPLY_TOKENS = 256  # of a reply in a chat, where the request does not say
 
+_STREAM_HEADERS = [(b"content-type", b"text/event-stream")]
+_END = b"data: [DONE]\n\n"  # of a stream
+
 Message = dict[str, str]  # with role and content
 Json = dict[str, object]
-WriteReply = Callable[[list[Message], int], Completion]
+Tell = Callable[[str], None]  # is given the text so far, while it is written
+WriteReply = Callable[[list[Message], int, Tell | None], Completion]
 
 
 @dataclass(frozen=True)
@@ -77,11 +81,14 @@ class LocalUpstream(Upstream):
     async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """Answer a call.
 
-        A stream has an event for each word, and comes once the answer is written.
+        A stream has an event for each word. In a chat, words come as they are written, unless a
+        text is to stop the answer, which could be found in a word that has come already.
         """
-        yield await self._replied(call)
+        async with AsyncExitStack() as leaving:
+            yield await self._replied(call, leaving)
 
-    async def _replied(self, call: UpstreamCall) -> Reply:
+    async def _replied(self, call: UpstreamCall, leaving: AsyncExitStack) -> Reply:
+        """The answer to a call. leaving: what is done once nobody reads it any more."""
         endpoint = call.endpoint
         if (call.method, endpoint) == ("GET", "/models"):
             return _json_reply({"object": "list", "data": [self._described()]})
@@ -96,7 +103,9 @@ class LocalUpstream(Upstream):
             )
         try:
             request = await in_daemon_thread(_read, endpoint, call.body)
-            completion = await self._completed(request)
+            if request.stream and request.messages and self._reply and not request.stop:
+                return await self._streamed(request, leaving)
+            completion = await self._completed(request, None)
         except (ValueError, ModelError) as problem:
             return _error_reply(str(problem), 400)
         return _answer_reply(_Answer(request, completion, self.name))
@@ -110,18 +119,60 @@ class LocalUpstream(Upstream):
             "owned_by": "drike",
         }
 
-    async def _completed(self, request: _LocalRequest) -> Completion:
-        """What the model writes, once it has answered those that wait. Raises ModelError."""
+    async def _streamed(self, request: _LocalRequest, leaving: AsyncExitStack) -> Reply:
+        """The answer to a chat as a stream that has begun. Raises ModelError."""
+        loop = asyncio.get_running_loop()
+        texts: asyncio.Queue[str | None] = asyncio.Queue()
+
+        def tell(text: str | None) -> None:
+            loop.call_soon_threadsafe(texts.put_nowait, text)
+
+        writing = asyncio.ensure_future(self._completed(request, tell))
+        writing.add_done_callback(lambda _: texts.put_nowait(None))
+        leaving.callback(writing.cancel)
+        text = await texts.get()
+        if text is None:
+            await writing  # raises what went wrong, while that can still be said by a status
+
+        async def events() -> AsyncIterator[bytes]:
+            """The words that are whole by now, and at last the rest."""
+            answer = _Answer(request, Completion(""), self.name)
+            head = answer.head()
+            told = text
+            sent = 0
+            while told is not None:
+                words = told.lstrip()
+                whole = max(words.rfind(" "), sent)
+                if whole > sent:
+                    yield _event(answer.part(head, words[sent:whole]))
+                    sent = whole
+                told = await texts.get()
+            try:
+                completion = await writing
+            except ModelError as problem:
+                raise UpstreamError(f"{self.name} failed: {problem}") from None
+            answer = replace(answer, completion=completion)
+            for chunk in answer.chunks(head, sent):
+                yield _event(chunk)
+            yield _END
+
+        return Reply(200, _STREAM_HEADERS, events())
+
+    async def _completed(self, request: _LocalRequest, tell: Tell | None) -> Completion:
+        """What the model writes, once it has answered those that wait. Raises ModelError.
+
+        tell: is told in another thread what is written.
+        """
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._thread, self._write, request)
+            return await loop.run_in_executor(self._thread, self._write, request, tell)
         finally:
             self._waiting -= 1
 
-    def _write(self, request: _LocalRequest) -> Completion:
+    def _write(self, request: _LocalRequest, tell: Tell | None) -> Completion:
         if request.messages and self._reply:
-            completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
+            completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS, tell)
         else:
             prompt = request.messages[-1]["content"] if request.messages else request.prompt
             stop = "\n" if request.messages else None
@@ -212,21 +263,29 @@ class _Answer:
 
     def whole(self) -> Json:
         """The answer in one piece."""
-        head = self._head()
+        head = self.head()
         choice = self._choice("message", self.completion.text, self._finish_reason)
         return {**head, "choices": [choice], "usage": self._usage}
 
-    def chunks(self) -> Iterator[Json]:
-        """The answer as a stream: the words with the space before each, then the end."""
-        head = self._head()
-        first, *others = self.completion.text.split(" ")
+    def chunks(self, head: Json, sent: int = 0) -> Iterator[Json]:
+        """The answer as a stream: the words with the space before each, then the end.
+
+        sent: characters of it that were sent already.
+        """
+        first, *others = self.completion.text[sent:].split(" ")
         for word in (first, *(f" {word}" for word in others)):
-            yield {**head, "choices": [self._choice("delta", word, None)]}
+            if word or not sent:
+                yield self.part(head, word)
         yield {**head, "choices": [self._choice("delta", None, self._finish_reason)]}
         if self.request.usage:
             yield {**head, "choices": [], "usage": self._usage}
 
-    def _head(self) -> Json:
+    def part(self, head: Json, text: str) -> Json:
+        """A part of the answer in a stream."""
+        return {**head, "choices": [self._choice("delta", text, None)]}
+
+    def head(self) -> Json:
+        """What all parts of the answer begin with."""
         if self.request.messages:
             prefix = "chatcmpl"
             kind = "chat.completion.chunk" if self.request.stream else "chat.completion"
@@ -273,9 +332,12 @@ class _Answer:
 def _answer_reply(answer: _Answer) -> Reply:
     if not answer.request.stream:
         return _json_reply(answer.whole())
-    texts = [*map(json.dumps, answer.chunks()), "[DONE]"]
-    events = "".join(f"data: {text}\n\n" for text in texts)
-    return Reply(200, [(b"content-type", b"text/event-stream")], in_one(events.encode()))
+    events = b"".join(map(_event, answer.chunks(answer.head())))
+    return Reply(200, _STREAM_HEADERS, in_one(events + _END))
+
+
+def _event(chunk: Json) -> bytes:
+    return f"data: {json.dumps(chunk)}\n\n".encode()
 
 
 def _json_reply(value: Json) -> Reply:

@@ -33,13 +33,13 @@ class Mode(StrEnum):
 class GatewayOptions:
     """The options of a gateway, each named as its flag; None is the default.
 
-    upstream, model: one of the two, or neither for the embedded model. demonstrations: None is none
-    before an upstream, all over a local model. gate: a name or a file; None is the store's own if
-    it has one, else "calibrated", or "named" where no encoder is installed. mode: a `Mode`; None is
-    "on" over a local model, else "shadow". deadline_ms: to decide on and edit a request; None is
-    50, 250 where the gate asks an encoder, 2000 where the upstream is asked, 5000 over a local
-    model. retry_slips: ask again where an answer states an old object. keep_samples: of each edit
-    and outcome. timeout: in seconds.
+    upstream, model: one of the two, or neither for `models.local_default`. demonstrations: None is
+    none for a model that chats, all for a local one that only completes. gate: a name or a file;
+    None is the store's own if it has one, else "calibrated", or "named" where no encoder is
+    installed. mode: a `Mode`; None is "on" over a local model, else "shadow". deadline_ms: to
+    decide on and edit a request; None is 50, 250 where the gate asks an encoder, 2000 where the
+    upstream is asked, 5000 over a local model. retry_slips: ask again where an answer states an old
+    object. keep_samples: of each edit and outcome. timeout: in seconds.
     """
 
     upstream: str | None = None

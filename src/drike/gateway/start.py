@@ -21,12 +21,12 @@ from drike.gates.index import EditIndex
 from drike.gates.inventory import inventory
 from drike.gateway.assembly import (
     Placements,
-    check_options,
     chosen_placements,
     gate_for,
     note_on_policy,
     open_upstream,
     require_answerable,
+    with_model,
 )
 from drike.gateway.calls import Upstream
 from drike.gateway.control.admin import Admin, application
@@ -52,6 +52,7 @@ from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
 from drike.gateway.tenants import Tenants, require_stores
 from drike.gateway.watch import Sampling
 from drike.live.store_gate import encoder_of, open_gate
+from drike.models import EMBEDDED, READER
 from drike.models.served import is_loopback
 from drike.stores.edit_store import EditStore
 from drike.stores.opening import TENANT, open_store
@@ -61,6 +62,7 @@ STORE = "edits.db"
 EXAMPLE = EditRecord(
     "Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449"
 )
+CHAT_EXAMPLE = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
 _PREPARED = 200  # edits at most whose demonstrations are looked up before they are in force
 
@@ -107,7 +109,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     """Open everything, and listen once requests can be answered. Raises DrikeError."""
     follow_parent()
     raise_file_limit()
-    check_options(options)
+    options = with_model(options)
     notified = webhook(options.notify) if options.notify else None
 
     store, notes = _store(options)
@@ -173,7 +175,7 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
     if options.store is None and not options.upstream and not Path(STORE).exists():
         path = Path(tempfile.mkdtemp(prefix="drike-")) / STORE
         with closing(open_store(path)) as store:
-            store.put(EXAMPLE)
+            store.put(EXAMPLE if options.model in (EMBEDDED, READER) else CHAT_EXAMPLE)
         note = f"There is no {STORE} here: this one holds an example, and will not be found again"
         return str(path), [note]
     return options.store or STORE, []

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from drike.errors import ModelError, UsageError
-from drike.models.named import NAMED_MODELS
+from drike.models import named
+from drike.models.named import NAMED_MODELS, SMOLLM2
 from drike.models.protocols import LanguageModel, Template, Usage
 from drike.models.served import SERVICES, ApiOptions, is_served
 
@@ -22,6 +23,7 @@ __all__ = [
     "Template",
     "Usage",
     "load",
+    "local_default",
     "template_for",
 ]
 
@@ -81,6 +83,14 @@ def load(
     if name not in NAMED_MODELS:
         _refuse_misspelled(name)
     return _open_weights(name, name, template, device, replicas, cache=cache)
+
+
+def local_default() -> str:
+    """The name of the model that answers here where none is named.
+
+    It is a real chat model, if one is here.
+    """
+    return SMOLLM2 if named.is_here(SMOLLM2) else EMBEDDED
 
 
 def template_for(name: str, template: str | None) -> Template:

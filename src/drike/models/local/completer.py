@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -69,15 +69,17 @@ class Completer:
         max_tokens: int,
         stop: str | None,
         prefixes: PrefixCache | None,
+        tell: Callable[[str], None] | None = None,
     ) -> Completed:
         """Complete a batch, cut before `stop`.
 
-        With `prefixes`, what it shares is read once, and not at all if this cache has it.
+        With `prefixes`, what it shares is read once, and not at all if this cache has it. tell: is
+        given the text so far after each token, where there is one prompt.
         """
         ids, mask = padded(prompts)
         answers_begin = ids.shape[1]
         end_tokens = self._model.generation_config.eos_token_id or []
-        ending = _Ending(self._tokenizer, end_tokens, stop, answers_begin)
+        ending = _Ending(self._tokenizer, end_tokens, stop, answers_begin, tell)
 
         forget_length(self._model)
         with torch.inference_mode():
@@ -132,13 +134,19 @@ class _Ending:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, end_tokens: Sequence[int], stop: str | None, answers_begin: int
+        self,
+        tokenizer: Tokenizer,
+        end_tokens: Sequence[int],
+        stop: str | None,
+        answers_begin: int,
+        tell: Callable[[str], None] | None,
     ) -> None:
         self.length_by_row: dict[int, int] = {}
         self._tokenizer = tokenizer
         self._end_tokens = end_tokens
         self._stop = stop
         self._answers_begin = answers_begin
+        self._tell = tell
 
     def __call__(self, so_far: torch.Tensor, scores: object, **kwargs: object) -> torch.Tensor:
         """Whether each row is over [batch], given all its tokens so far [batch, T]."""
@@ -151,5 +159,7 @@ class _Ending:
 
     def _is_over(self, written: list[int]) -> bool:
         text = decode(self._tokenizer, written)
+        if self._tell:
+            self._tell(text)
         answer = without_thoughts(text)  # "" while the model is thinking
         return written[-1] in self._end_tokens or cut(answer, self._stop) != answer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -206,12 +206,20 @@ class HuggingFaceModel:
         )
         return completions
 
-    def reply(self, messages: list[dict[str, str]], max_tokens: int) -> Completion:
-        """Answer a conversation of messages with role and content, greedily. Raises ModelError."""
+    def reply(
+        self,
+        messages: list[dict[str, str]],
+        max_tokens: int,
+        tell: Callable[[str], None] | None = None,
+    ) -> Completion:
+        """Answer a conversation of messages with role and content, greedily.
+
+        tell: is given the text so far after each token. Raises ModelError.
+        """
         text = tokens.render_chat(self._tokenizer, messages)
         [prompt], _ = tokens.encode(self._tokenizer, [text], "chat")
         self._check_length(len(prompt), max_tokens, "to be written")
-        [completion] = self._write([prompt], max_tokens, None)
+        [completion] = self._write([prompt], max_tokens, None, tell)
         return completion
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
@@ -272,13 +280,17 @@ class HuggingFaceModel:
         return Score(found.logprobs, found.greedy, found.logit_gap, following, request.start)
 
     def _write(
-        self, prompts: Sequence[Tokens], max_tokens: int, stop: str | None
+        self,
+        prompts: Sequence[Tokens],
+        max_tokens: int,
+        stop: str | None,
+        tell: Callable[[str], None] | None = None,
     ) -> list[Completion]:
-        """The completions of prompts, in order."""
+        """The completions of prompts, in order. tell: as in `reply`, for one prompt."""
         completion_by_index: dict[int, Completion] = {}
         for batch in self._completer.batches(prompts):
             together = [prompts[i] for i in batch.indices]
-            completed = self._completer.complete(together, max_tokens, stop, batch.prefixes)
+            completed = self._completer.complete(together, max_tokens, stop, batch.prefixes, tell)
             self.usage += Usage(tokens_computed=completed.tokens_computed)
             completion_by_index.update(zip(batch.indices, completed.completions, strict=True))
         return [completion_by_index[i] for i in range(len(prompts))]
