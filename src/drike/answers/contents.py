@@ -58,7 +58,7 @@ _BOUNDS = frozenset(  # what `quantities` reads, and what joins conditions
 _NEAR = 3  # words behind a "not"
 
 
-class Share(IntEnum):
+class PartsGiven(IntEnum):
     """How much of an object an answer gives."""
 
     NONE = 0
@@ -138,12 +138,12 @@ def is_negated(answer: str) -> bool:
     return _NEGATED.search(answer) is not None
 
 
-def share_of_items(items: Sequence[str], states: Callable[[str], bool]) -> tuple[Share, set[str]]:
+def share_of_items(items: Sequence[str], states: Callable[[str], bool]) -> tuple[PartsGiven, set[str]]:
     """How many of a list's items an answer states, and which."""
     stated = {item for item in items if states(item)}
     if len(stated) == len(items):
-        return Share.ALL, stated
-    return Share.SOME if stated else Share.NONE, stated
+        return PartsGiven.ALL, stated
+    return PartsGiven.SOME if stated else PartsGiven.NONE, stated
 
 
 @dataclass(frozen=True)
@@ -164,18 +164,18 @@ class AnswerContent:
         asked = frozenset(word.lower() for word in _WORD.findall(question))
         return cls(_stems(text), _negated_stems(text), tuple(amounts(text)), asked, known)
 
-    def share_of(self, conditions: Sequence[str]) -> Share:
+    def share_of(self, conditions: Sequence[str]) -> PartsGiven:
         """How many of a policy's conditions it gives; none if it contradicts one."""
         present = 0
         for condition in conditions:
             own = amounts(spelled_in_digits(condition))
             given = [self._gives(amount) for amount in own]
             if any(self._contradicts(amount) for amount in own if not self._gives(amount)):
-                return Share.NONE
+                return PartsGiven.NONE
             present += all(given) and self._has_words(condition)
         if present == len(conditions):
-            return Share.ALL
-        return Share.SOME if present else Share.NONE
+            return PartsGiven.ALL
+        return PartsGiven.SOME if present else PartsGiven.NONE
 
     def _gives(self, own: Amount) -> bool:
         return any(is_same(own, other, self.asked) for other in self.amounts)

@@ -7,7 +7,7 @@ from functools import cached_property
 from drike.answers.contents import (
     AnswerContent,
     Content,
-    Share,
+    PartsGiven,
     content_of,
     is_negated,
     polarity,
@@ -77,11 +77,11 @@ class _PartsOf:
         """What an answer states under a new object such as "Yes, on a leash"."""
         text = self.answer.text
         says = polarity(text)
-        share = self._read.share_of(new.conditions) if new.conditions else Share.ALL
-        if not says and new.conditions and share is Share.ALL:
+        share = self._read.share_of(new.conditions) if new.conditions else PartsGiven.ALL
+        if not says and new.conditions and share is PartsGiven.ALL:
             says = "no" if is_negated(text) else "yes"
         if says == new.says:
-            return Stated.NEW if share is Share.ALL else Stated.PARTLY
+            return Stated.NEW if share is PartsGiven.ALL else Stated.PARTLY
         if self.old and self.old.says and says == self.old.says:
             return Stated.OLD
         others = self.named((), self.old_names)
@@ -91,22 +91,22 @@ class _PartsOf:
         """What an answer states by the parts of both objects. said: by their names."""
         new, items_of_new = self._share(self.new)
         old, items_of_old = self._share(self.old)
-        has_new = new is Share.ALL or (self.new is None and said.includes_new)
-        has_old = old is Share.ALL or (self.old is None and said in (Stated.OLD, Stated.BOTH))
+        has_new = new is PartsGiven.ALL or (self.new is None and said.includes_new)
+        has_old = old is PartsGiven.ALL or (self.old is None and said in (Stated.OLD, Stated.BOTH))
         if has_new and has_old:
             return Stated.NEW if items_of_old < items_of_new else Stated.BOTH
         if has_new:
             return Stated.NEW
         if has_old:
             return Stated.OLD
-        if new is Share.SOME and items_of_old <= items_of_new:
+        if new is PartsGiven.SOME and items_of_old <= items_of_new:
             return Stated.PARTLY
         return Stated.REFUSED if said is Stated.REFUSED else Stated.NEITHER
 
-    def _share(self, content: Content | None) -> tuple[Share, set[str]]:
+    def _share(self, content: Content | None) -> tuple[PartsGiven, set[str]]:
         """How much of an object the answer gives, and which items of a list."""
         if content is None:
-            return Share.NONE, set()
+            return PartsGiven.NONE, set()
         if content.items:
             return share_of_items(content.items, self._states)
         return self._read.share_of(content.conditions), set()
