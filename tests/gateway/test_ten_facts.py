@@ -91,6 +91,9 @@ def test_a_wrong_answer_counts_as_what_it_is() -> None:
     fact = TEN_FACTS[0]
     answers = FactAnswers(fact, "Lima", "Lima", "Oslo", "Lima, not Oslo", "Oslo", "a", "b")
     assert FactCounts.of([answers]) == FactCounts(1, 0, 0, 1, 0, 0, 0)
+    # What says nothing is no answer about something else.
+    silent = FactAnswers(fact, "", "", "", "", "\n", "", "")
+    assert FactCounts.of([silent]) == FactCounts(1, 0, 0, 0, 0, 0, 1)
 
 
 def test_the_default_gate_finds_each_fact_and_nothing_else(tmp_path: Path) -> None:
