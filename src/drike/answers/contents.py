@@ -138,7 +138,9 @@ def is_negated(answer: str) -> bool:
     return _NEGATED.search(answer) is not None
 
 
-def share_of_items(items: Sequence[str], states: Callable[[str], bool]) -> tuple[PartsGiven, set[str]]:
+def share_of_items(
+    items: Sequence[str], states: Callable[[str], bool]
+) -> tuple[PartsGiven, set[str]]:
     """How many of a list's items an answer states, and which."""
     stated = {item for item in items if states(item)}
     if len(stated) == len(items):
