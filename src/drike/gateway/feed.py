@@ -170,6 +170,11 @@ class EditFeed:
         if self.live.gate_is_stale:
             self.follow_gate()
 
+    @property
+    def must_refresh(self) -> bool:
+        """Whether to read the store though it is as it was: after a failure, or as edits begin."""
+        return self.problem is not None or self.live.state.view.is_over(stamp(self._clock()))
+
     def follow_gate(self) -> None:
         """Decide by a newer gate of the store, once all edits are encoded for it.
 
