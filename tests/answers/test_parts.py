@@ -44,6 +44,10 @@ YES_OR_NO = [
     ("There is no rule about cats.", NEITHER),
     ("I don't know.", REFUSED),
 ]
+HOURS = [
+    ("Monday to Friday from 9:00 to 17:00", NEW),
+    ("Monday to Friday from 9:00 to 15:00", PARTLY),
+]
 NO_REFUSALS = [
     "I'm sorry to hear that. You can cancel at any time up to 48 hours before arrival.",
     "I'm not a lawyer, but contracts can be cancelled at any time.",
@@ -87,6 +91,22 @@ def test_what_is_only_the_old_list_is_not_the_longer_new_one() -> None:
     assert stated("Orange juice, coffee, tea.", new, old) is NEW
     assert stated("Coffee and tea.", new, old) is OLD
     assert stated("Tea and orange juice.", new, old) is PARTLY
+
+
+@pytest.mark.parametrize(("answer", "expected"), HOURS)
+def test_a_quantity_in_a_list_or_policy_must_be_the_same(answer: str, expected: Stated) -> None:
+    assert stated(answer, ["Monday to Friday, 9am to 5pm"], ["Saturday"]) is expected
+
+
+def test_a_bound_of_a_policy_must_be_the_same() -> None:
+    new = ["Passwords must have at least 12 characters and a digit"]
+    assert stated("Passwords have at least 12 characters and a digit.", new) is NEW
+    assert stated("Passwords have at most 12 characters and a digit.", new) is not NEW
+
+
+def test_what_is_called_the_old_one_is_denied() -> None:
+    assert stated("849 euros is the old price.", ["EUR 849"]) is NEITHER
+    assert stated("Lima is the former capital. Oslo is the new one.", ["Oslo"], ["Lima"]) is NEW
 
 
 @pytest.mark.parametrize("answer", NO_REFUSALS)

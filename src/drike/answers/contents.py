@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-from drike.answers.amounts import Amount, amounts, is_same
+from drike.answers.amounts import Amount, amounts
 from drike.answers.number_words import spelled_in_digits
-from drike.answers.quantities import reader_of
+from drike.answers.quantities import BoundedAmount, bounded, is_same_bounded, reader_of
 from drike.text.relation_words import stem, telling_words
 
 _SEPARATOR = re.compile(
@@ -76,8 +76,8 @@ class Content:
 
     @property
     def is_certain_list(self) -> bool:
-        """Whether it has so many items that it is not one name."""
-        return len(self.items) >= _CERTAIN
+        """Whether its items are so many, or such, that it is not one name."""
+        return len(self.items) >= _CERTAIN or any(map(reader_of, self.items))
 
 
 @lru_cache(maxsize=1 << 10)  # edits are judged many times
@@ -109,8 +109,8 @@ def _are_items(items: Sequence[str]) -> bool:
     if len(items) < 2 or any(map(_is_clause, items)):
         return False
     is_short = all(len(item.split()) <= _MOST_ITEM_WORDS for item in items)
-    has_capital = {item[0].isupper() for item in items}
-    return is_short and len(has_capital) == 1
+    has_capital = {item[0].isupper() for item in items if not item[0].isdigit()}
+    return is_short and len(has_capital) <= 1
 
 
 def _is_clause(item: str) -> bool:
@@ -154,7 +154,7 @@ class AnswerContent:
 
     stems: frozenset[str]
     negated: frozenset[str]
-    amounts: tuple[Amount, ...]
+    amounts: tuple[BoundedAmount, ...]
     asked: frozenset[str]
     known: frozenset[str]
 
@@ -164,13 +164,13 @@ class AnswerContent:
         text = spelled_in_digits(answer)
         known = _stems(" ".join([question, *about]))
         asked = frozenset(word.lower() for word in _WORD.findall(question))
-        return cls(_stems(text), _negated_stems(text), tuple(amounts(text)), asked, known)
+        return cls(_stems(text), _negated_stems(text), tuple(_bounded_amounts(text)), asked, known)
 
     def share_of(self, conditions: Sequence[str]) -> PartsGiven:
         """How many of a policy's conditions it gives; none if it contradicts one."""
         present = 0
         for condition in conditions:
-            own = amounts(spelled_in_digits(condition))
+            own = _bounded_amounts(spelled_in_digits(condition))
             given = [self._gives(amount) for amount in own]
             if any(self._contradicts(amount) for amount in own if not self._gives(amount)):
                 return PartsGiven.NONE
@@ -179,14 +179,15 @@ class AnswerContent:
             return PartsGiven.ALL
         return PartsGiven.SOME if present else PartsGiven.NONE
 
-    def _gives(self, own: Amount) -> bool:
-        return any(is_same(own, other, self.asked) for other in self.amounts)
+    def _gives(self, own: BoundedAmount) -> bool:
+        return any(is_same_bounded(own, other, self.asked) for other in self.amounts)
 
-    def _contradicts(self, own: Amount) -> bool:
+    def _contradicts(self, bounded_amount: BoundedAmount) -> bool:
         """Whether it has another amount of the kind, and not this one."""
+        own = bounded_amount.amount
         kinds = {dimension for dimension, _ in own.readings}
         kind = (own.by, own.nouns[:1])
-        for other in self.amounts:
+        for other in (bounded_other.amount for bounded_other in self.amounts):
             others = {dimension for dimension, _ in other.readings}
             if kinds & others and kind == (other.by, other.nouns[:1]):
                 return True
@@ -213,6 +214,10 @@ class AnswerContent:
 
     def _is_against(self, word: str, is_denied: bool) -> bool:
         return (word in self.negated) != is_denied
+
+
+def _bounded_amounts(text: str) -> list[BoundedAmount]:
+    return [bounded(text, amount) for amount in amounts(text)]
 
 
 def _words_of(text: str, amount: Amount) -> list[str]:

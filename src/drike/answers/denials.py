@@ -71,6 +71,7 @@ _BEHIND_DENIED = _any_of(
     rf"(?:is|was|are|were|would be|ist|es|est) (?:\w+ ){{0,2}}?{_UNTRUE}\b",
     r"used to be\b",
     r"has (?:historically|previously|traditionally) been\b",
+    r"(?:is|are) the (?:former|old|previous)\b",
     r"(?:was|were) (?:formerly|previously|once|historically|originally"
     r"|the (?:former|old|previous|original))\b",
     r"(?:was|were|has been|is|wurde|fue) (?:\w+ )?"

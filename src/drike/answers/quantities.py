@@ -79,7 +79,7 @@ Reader = Callable[[AnswerRead], Iterator[GivenQuantity]]
 
 
 @dataclass(frozen=True)
-class _Bounded:
+class BoundedAmount:
     """An amount with its bound, and whether it is before something or after it."""
 
     amount: Amount
@@ -217,7 +217,7 @@ def _amount_reader(name: str) -> Reader | None:
     found = amounts(name)
     if len(found) != 1:
         return None
-    own = _bounded(name, found[0])
+    own = bounded(name, found[0])
     if own.begin != 0 or not _TAIL.fullmatch(name, own.end):
         return None
     if own.amount.is_bare and not own.bound:
@@ -225,15 +225,15 @@ def _amount_reader(name: str) -> Reader | None:
 
     def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for amount in reading.amounts:
-            other = _bounded(reading.text, amount)
+            other = bounded(reading.text, amount)
             if amount.is_bare and own.amount.is_counted and not reading.is_short:
                 continue
-            yield GivenQuantity(other.begin, other.end, _is_same_bounded(own, other, reading.asked))
+            yield GivenQuantity(other.begin, other.end, is_same_bounded(own, other, reading.asked))
 
     return read
 
 
-def _bounded(text: str, amount: Amount) -> _Bounded:
+def bounded(text: str, amount: Amount) -> BoundedAmount:
     """An amount with the bound before it or behind it."""
     before = _BOUND.search(text[max(0, amount.begin - _BEFORE) : amount.begin])
     behind = _BOUND_BEHIND.match(text, amount.end)
@@ -242,14 +242,14 @@ def _bounded(text: str, amount: Amount) -> _Bounded:
     end = behind.end() if behind else amount.end
     kinds = [kind for match in (before, behind) if match for kind in _kinds(match)]
     bound = kinds[0] if kinds else ""
-    return _Bounded(amount, begin, end, bound, next(_kinds(order), "") if order else "")
+    return BoundedAmount(amount, begin, end, bound, next(_kinds(order), "") if order else "")
 
 
 def _kinds(match: re.Match[str]) -> Iterator[str]:
     return (kind for kind, text in match.groupdict().items() if text)
 
 
-def _is_same_bounded(own: _Bounded, other: _Bounded, asked: Iterable[str]) -> bool:
+def is_same_bounded(own: BoundedAmount, other: BoundedAmount, asked: Iterable[str]) -> bool:
     """Whether an amount is an object's, and not bound the other way.
 
     At least 48 hours before arrival is up to 48 hours before it.
