@@ -47,7 +47,7 @@ _BEFORE = 24  # characters before an amount in which its bound may stand
 _MOST_BARE = 5  # words of an answer whose bare number may be what was asked for
 
 
-class Given(NamedTuple):
+class GivenQuantity(NamedTuple):
     """A quantity of an object's kind in a text, and whether it is the object's."""
 
     begin: int
@@ -75,7 +75,7 @@ class AnswerRead:
         return times(self.text)
 
 
-Reader = Callable[[AnswerRead], Iterator[Given]]
+Reader = Callable[[AnswerRead], Iterator[GivenQuantity]]
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,9 @@ def _address_reader(name: str) -> Reader | None:
         return None
     code = own.code
 
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in addresses(reading.text):
-            yield Given(found.begin, found.end, found.code == code)
+            yield GivenQuantity(found.begin, found.end, found.code == code)
 
     return read
 
@@ -162,10 +162,10 @@ def _phone_reader(name: str) -> Reader | None:
         return None
     code = own.code
 
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in phones(reading.text):
             if not found.is_plain:
-                yield Given(found.begin, found.end, is_same_phone(code, found.code))
+                yield GivenQuantity(found.begin, found.end, is_same_phone(code, found.code))
 
     return read
 
@@ -176,10 +176,10 @@ def _version_reader(name: str) -> Reader | None:
         return None
     code = own.code
 
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in versions(reading.text):
             if reading.is_short or not found.is_plain:
-                yield Given(found.begin, found.end, found.code == code)
+                yield GivenQuantity(found.begin, found.end, found.code == code)
 
     return read
 
@@ -196,18 +196,18 @@ def _time_reader(name: str) -> Reader | None:
         return None
     minutes = own[0].minutes
 
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in reading.times:
             if reading.is_short or found.is_marked:
-                yield Given(found.begin, found.end, found.minutes == minutes)
+                yield GivenQuantity(found.begin, found.end, found.minutes == minutes)
 
     return read
 
 
 def _span_reader(minutes: tuple[int, int]) -> Reader:
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in spans(reading.text, reading.times):
-            yield Given(found.begin, found.end, found.minutes == minutes)
+            yield GivenQuantity(found.begin, found.end, found.minutes == minutes)
 
     return read
 
@@ -223,12 +223,12 @@ def _amount_reader(name: str) -> Reader | None:
     if own.amount.is_bare and not own.bound:
         return None  # a mere number is read as a word, as it may be a year or a version
 
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for amount in reading.amounts:
             other = _bounded(reading.text, amount)
             if amount.is_bare and own.amount.is_counted and not reading.is_short:
                 continue
-            yield Given(other.begin, other.end, _is_same_bounded(own, other, reading.asked))
+            yield GivenQuantity(other.begin, other.end, _is_same_bounded(own, other, reading.asked))
 
     return read
 
