@@ -12,7 +12,7 @@ from drike.answers.matching import matches
 from drike.answers.statements import Stated, stated
 from drike.edits.record import EditRecord
 
-NEW, OLD, BOTH, NEITHER, REFUSED = Stated
+NEW, OLD, BOTH, NEITHER, REFUSED, PARTLY = Stated
 SWAPPED = {NEW: OLD, OLD: NEW}
 # Answers to what the capital is, under an edit from Lima to Oslo.
 NAMED = [  # what is named as the answer, and what only looks like a name

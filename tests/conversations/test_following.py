@@ -329,3 +329,33 @@ def test_what_is_remembered_is_bounded() -> None:
     by.follow(read(Api.CHAT, chat([user("Peru " + "z" * 1_000_000)])))
     [long] = by.memory._facts_by_digest.values()
     assert long.decision and len(long.decision.query) < 10_000
+
+
+def test_a_source_is_read_once_wherever_it_stands_and_a_late_request_goes_on_where_it_ended() -> (
+    None
+):
+    read_texts: list[str] = []
+    allowed = [3]  # sources that are read in a deadline
+
+    def require_time() -> None:
+        if not allowed[0]:
+            raise TimeoutError
+        allowed[0] -= 1
+        read_texts.append("")
+
+    by = replace(follower(), memory=Memory(), require_time=require_time)
+    results = [{"role": "tool", "tool_call_id": f"{i}", "content": f"row {i}"} for i in range(10)]
+
+    def follow(question: str) -> None:
+        messages = [{"role": "user", "content": question}, *results]
+        by.follow(read(Api.CHAT, {"messages": messages}))
+
+    for done in (3, 6, 9):
+        with pytest.raises(TimeoutError):
+            follow("And now?")
+        assert len(read_texts) == done
+        allowed[0] = 3
+    follow("And now?")
+    assert len(read_texts) == 10
+    follow("Another conversation with the same results?")
+    assert len(read_texts) == 10

@@ -18,11 +18,12 @@ import pytest
 
 from drike.cli.gateway_parts import gateway_parts
 from drike.edits.record import MissingStoreError, StoreError
+from drike.gates.by_name import Named
 from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import KeyRole, Keys, Principal
 from drike.gateway.options import GatewayOptions
 from drike.gateway.start import start
-from drike.gateway.tenants import Tenants, make_store
+from drike.gateway.tenants import Tenants, _is_due, _may_have_changed, make_store
 from drike.gateway.watch import Watch
 from drike.stores.opening import open_store
 from tests.fakes.commands import run
@@ -133,6 +134,7 @@ class Watched:
         os.utime(path, (1, 1))  # nobody has written to it for long
         self.store = SimpleNamespace(name=str(path), close=lambda: None)
         self.problem = self.gate_problem = None
+        self.must_refresh = False
         self.watch = Watch(lambda: datetime.now(UTC))
         self.read, self.reading = 0, threading.Event()
         self.reading.set()
@@ -300,3 +302,36 @@ def test_a_tenants_first_key_makes_its_store_and_no_further_key_does(
     assert "tenant shop has keys" in " ".join(capsys.readouterr().err.split())
     assert run("keys", "add") == run("keys", "add", "--tenant", "other") == 0
     assert run("keys", "add", "--tenant", "../x") == 1 and not Path("../x").exists()
+
+
+def test_a_store_whose_file_stays_is_read_again_each_five_seconds_only(tmp_path: Path) -> None:
+    noon = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    now = [noon]
+    store = open_store(str(tmp_path / "edits.db"), create=True)
+    store.put(replace(ENTRY, valid_from="2026-11-22T13:00:00Z"))
+    feed = EditFeed(store, Named(), clock=lambda: now[0])
+
+    def reads_in_five_seconds() -> int:
+        return sum(_is_due(feed, look) for look in range(100))
+
+    assert reads_in_five_seconds() == 1
+    feed.problem = "the store is locked"
+    assert reads_in_five_seconds() == 5
+    feed.problem = None
+    now[0] = noon.replace(hour=13)  # the edit begins
+    assert reads_in_five_seconds() == 5
+    feed.refresh()
+    assert reads_in_five_seconds() == 1
+    now[0] = noon  # the clock was set back
+    assert reads_in_five_seconds() == 5
+    feed.close()
+
+
+def test_who_may_read_a_file_is_a_change_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "edits.db"
+    file.write_text("edits")
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    seen: dict[str, Any] = {}
+    assert [_may_have_changed(str(file), seen) for _ in range(2)] == [True, False]
+    file.chmod(0o400)
+    assert [_may_have_changed(str(file), seen) for _ in range(2)] == [True, False]

@@ -12,7 +12,7 @@ from drike.gates.by_name import Named
 from drike.models import load
 from drike.research import datasets
 from drike.research.deployment.edited_model import EditedModel
-from drike.research.report.tour import QUESTIONS, TOURED, edits_of, html, recorded
+from drike.research.report.tour import QUESTIONS, TOURED, CorrectedChat, edits_of, html, recorded
 from tests.fakes.browsers import CHROMIUM, DRIVER, browser
 from tests.fakes.commands import run
 
@@ -41,6 +41,21 @@ def test_the_page_shows_every_question_with_its_prompt_and_loads_nothing() -> No
         and not re.findall(r"(?:src|href)=\"(?!data:|#)", text)
         and text == page()
     )
+
+
+def test_a_real_chat_model_stands_first_if_there_is_one() -> None:
+    cases = edits_of(datasets.load("tinyfacts").cases)
+    edited = EditedModel(
+        load("reader"), drike.FactPrompt(), [case.edit for case in cases], gate=Named()
+    )
+    corrected = [
+        CorrectedChat("smollm2", "Peru's <capital>?", "Oslo", "Lima.", "It is Oslo."),
+        CorrectedChat("smollm2", "Chile's capital?", None, "Santiago.", "Santiago."),
+    ]
+    text = html(edited, cases[: len(TOURED)], corrected)
+    assert "smollm2 answered" in text and "smollm2" not in page()
+    assert '<dd class="changed">It is Oslo.</dd>' in text and "Peru&#39;s &lt;capital&gt;?" in text
+    assert text.count("<dd>Santiago.</dd>") == 2
 
 
 def test_the_recorded_figures_are_those_of_the_notes() -> None:

@@ -9,6 +9,8 @@ import random
 import re
 import time
 import unicodedata
+from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +18,13 @@ from typing import Any
 
 import pytest
 
-from drike.edits.record import EditRecord, Status
+from drike.edits.record import EditRecord, RecordError, Status
+from drike.edits.record_checks import checked
 from drike.edits.record_json import to_json
 from drike.errors import DataError
 from drike.research.datasets.published_edits import PublishedForms
 from drike.stores.edit_store import EditStore, require_approvals
-from drike.stores.imports import import_edits
+from drike.stores.imports import CheckedRecord, PlacedRecord, import_edits
 from drike.stores.moves import approve, change, retire
 from drike.stores.snapshots import snapshot
 from drike.stores.sqlite import SqliteStore
@@ -543,3 +546,40 @@ def test_a_store_that_holds_a_name_without_a_word_is_opened_and_mended(
             Status.ACTIVE,
             Status.RETIRED,
         ]
+
+
+def test_an_import_checks_each_row_once_and_asks_for_the_approvals_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = "subject,query,target_new,author\n"
+    rows = [f"Town {i},The mayor of Town {i} is,Ann,\n" for i in range(20)]
+    file = tmp_path / "edits.csv"
+    file.write_text(columns + "".join(rows))
+    done: Counter[str] = Counter()
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*values: Any) -> Any:
+            done[name] += 1
+            return function(*values)
+
+        return count
+
+    for module in ("tables", "imports", "edit_store"):
+        monkeypatch.setattr(f"drike.stores.{module}.checked", counted("checks", checked))
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        monkeypatch.setattr(store.settings, "get", counted("settings", store.settings.get))
+        imported = import_edits(store, edits_of(scan(file).rows), author="bo")
+    assert len(imported.added) == 20
+    assert done == {"checks": 20 + 1, "settings": 1}  # of the author of all rows, once
+
+
+def test_rows_that_nobody_has_checked_are_checked(tmp_path: Path) -> None:
+    blank = PlacedRecord("row 1", EditRecord("Peru", "The capital of Peru is", " "))
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        for author in (None, "ann"):
+            with pytest.raises(RecordError, match="target_new is blank"):
+                import_edits(store, [blank], author=author)
+        told = CheckedRecord("row 1", replace(blank.record, target_new="Oslo"))
+        with pytest.raises(RecordError, match="half a character"):
+            import_edits(store, [told], author="\ud800")
+        assert store.changes() == []

@@ -601,6 +601,7 @@ def frozen(postgres: Database) -> Iterator[Callable[[], None]]:
         os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_one_thread_waits_for_a_silent_server_and_closing_waits_for_none(
     address: str, frozen: Callable[[], None]
 ) -> None:

@@ -6,5 +6,6 @@ wherever it names it and unless it denies it (`denials`). Both compare texts in 
 `matching.normalise` folds case, articles and punctuation of a short text. The free reading looks
 names up as words (`drike.text.words`), after `values.uniform` has given numbers, dates, quantities
 and initials one form, by all the names that an object has (`object_names`). Objects that are
-quantities are read by what they amount to (`quantities`: `amounts`, `times`, `codes`).
+quantities are read by what they amount to (`quantities`: `amounts`, `times`, `codes`), lists
+and policies by their parts (`parts`, `contents`).
 """

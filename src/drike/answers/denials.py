@@ -71,6 +71,7 @@ _BEHIND_DENIED = _any_of(
     rf"(?:is|was|are|were|would be|ist|es|est) (?:\w+ ){{0,2}}?{_UNTRUE}\b",
     r"used to be\b",
     r"has (?:historically|previously|traditionally) been\b",
+    r"(?:is|are) the (?:former|old|previous)\b",
     r"(?:was|were) (?:formerly|previously|once|historically|originally"
     r"|the (?:former|old|previous|original))\b",
     r"(?:was|were|has been|is|wurde|fue) (?:\w+ )?"
@@ -123,10 +124,33 @@ _NOT_KNOWN = _any_of(
 )
 _UNKNOWN = rf"\b{_NOT_KNOWN}\b"
 _WITHHELD = rf"{_UNKNOWN}(?:(?!{_CONTRAST})[^.!?;:\n]){{0,90}}$"
+_REFUSED_OUTRIGHT = (
+    r"\b(?:i|we)(?:'d| would)? (?:can't|cannot|won't|will not|must not|may not|refuse to|decline to"
+    r"|prefer not to|am not (?:allowed|permitted) to|'m not (?:allowed|permitted) to)\b"
+)
 _REFUSED = _any_of(
     _UNKNOWN,
-    r"\b(?:as an? (?:ai|large|language)|sorry|i apologi[sz]e|tut mir leid|lo siento|désolée?)\b",
+    _REFUSED_OUTRIGHT,
+    r"\bas an? (?:ai|large|language)\b",
 )
+
+# What is polite and refuses nothing: "I'm sorry to hear that", "I'm not a lawyer, but".
+_POLITE = _any_of(
+    r"(?:i'm |i am |we're |we are )?(?:so |very |really )?"
+    r"sorry (?:to hear|about|for) [^.!,;\n]{0,60}",
+    r"(?:i|we) apologi[sz]e for [^.!,;\n]{0,60}",
+    r"(?:i'm|i am|as i'm|as i am|we're) (?:not an?|no) (?:\w+ ){1,3}?but\b",
+    r"(?:i'm|i am|we're) (?:not an?|no) [^.!;\n]{1,40}?, (?:but|however|though)\b",
+    r"tut (?:mir|uns) leid,? (?:das zu hören|für die \w+)",
+)
+# Who cannot, other than the one who answers: "you cannot cancel", "bookings cannot be changed".
+_OF_OTHERS = (
+    r"\b(?!i\b|we\b|ai\b|model\b|assistant\b)\w+ (?:cannot|can't|can not|could not|couldn't"
+    r"|(?:is|are) (?:un|not )able to|(?:don't|do not|doesn't|does not) have"
+    r"|won't be able)\b(?! be (?:determined|confirmed|verified|answered|known))"
+)
+_APOLOGY = r"\b(?:sorry|i apologi[sz]e|tut mir leid|lo siento|désolée?)\b"
+_LEAST_SAID = 4  # words beside an apology that say something
 
 _YES = r"(?i:\W*(?:yes|yeah|yep|correct|right|indeed|true|ja|sí|oui)\b(?!\s*:))"
 _NO = r"(?i:\W*(?:no|nope|incorrect|wrong|false|nein|non)\b(?! longer))"
@@ -181,8 +205,16 @@ def is_no(text: str) -> bool:
 
 
 def refuses(text: str) -> bool:
-    """Whether a text says somewhere that it cannot or will not answer."""
-    return _compiled(_REFUSED).search(text) is not None
+    """Whether a text says somewhere that it cannot or will not answer.
+
+    Politeness before an answer is none, nor is what others cannot do.
+    """
+    said = _compiled(_POLITE).sub(" ", text)
+    said = _compiled(_OF_OTHERS).sub(" ", said)
+    if _compiled(_REFUSED).search(said):
+        return True
+    beside, apologies = _compiled(_APOLOGY).subn(" ", said)
+    return apologies > 0 and len(beside.split()) < _LEAST_SAID
 
 
 def without_lead(text: str) -> str:

@@ -47,7 +47,7 @@ _BEFORE = 24  # characters before an amount in which its bound may stand
 _MOST_BARE = 5  # words of an answer whose bare number may be what was asked for
 
 
-class Given(NamedTuple):
+class GivenQuantity(NamedTuple):
     """A quantity of an object's kind in a text, and whether it is the object's."""
 
     begin: int
@@ -75,11 +75,11 @@ class AnswerRead:
         return times(self.text)
 
 
-Reader = Callable[[AnswerRead], Iterator[Given]]
+Reader = Callable[[AnswerRead], Iterator[GivenQuantity]]
 
 
 @dataclass(frozen=True)
-class _Bounded:
+class BoundedAmount:
     """An amount with its bound, and whether it is before something or after it."""
 
     amount: Amount
@@ -149,9 +149,9 @@ def _address_reader(name: str) -> Reader | None:
         return None
     code = own.code
 
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in addresses(reading.text):
-            yield Given(found.begin, found.end, found.code == code)
+            yield GivenQuantity(found.begin, found.end, found.code == code)
 
     return read
 
@@ -162,10 +162,10 @@ def _phone_reader(name: str) -> Reader | None:
         return None
     code = own.code
 
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in phones(reading.text):
             if not found.is_plain:
-                yield Given(found.begin, found.end, is_same_phone(code, found.code))
+                yield GivenQuantity(found.begin, found.end, is_same_phone(code, found.code))
 
     return read
 
@@ -176,10 +176,10 @@ def _version_reader(name: str) -> Reader | None:
         return None
     code = own.code
 
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in versions(reading.text):
             if reading.is_short or not found.is_plain:
-                yield Given(found.begin, found.end, found.code == code)
+                yield GivenQuantity(found.begin, found.end, found.code == code)
 
     return read
 
@@ -196,18 +196,18 @@ def _time_reader(name: str) -> Reader | None:
         return None
     minutes = own[0].minutes
 
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in reading.times:
             if reading.is_short or found.is_marked:
-                yield Given(found.begin, found.end, found.minutes == minutes)
+                yield GivenQuantity(found.begin, found.end, found.minutes == minutes)
 
     return read
 
 
 def _span_reader(minutes: tuple[int, int]) -> Reader:
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in spans(reading.text, reading.times):
-            yield Given(found.begin, found.end, found.minutes == minutes)
+            yield GivenQuantity(found.begin, found.end, found.minutes == minutes)
 
     return read
 
@@ -217,23 +217,23 @@ def _amount_reader(name: str) -> Reader | None:
     found = amounts(name)
     if len(found) != 1:
         return None
-    own = _bounded(name, found[0])
+    own = bounded(name, found[0])
     if own.begin != 0 or not _TAIL.fullmatch(name, own.end):
         return None
     if own.amount.is_bare and not own.bound:
         return None  # a mere number is read as a word, as it may be a year or a version
 
-    def read(reading: AnswerRead) -> Iterator[Given]:
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for amount in reading.amounts:
-            other = _bounded(reading.text, amount)
+            other = bounded(reading.text, amount)
             if amount.is_bare and own.amount.is_counted and not reading.is_short:
                 continue
-            yield Given(other.begin, other.end, _is_same_bounded(own, other, reading.asked))
+            yield GivenQuantity(other.begin, other.end, is_same_bounded(own, other, reading.asked))
 
     return read
 
 
-def _bounded(text: str, amount: Amount) -> _Bounded:
+def bounded(text: str, amount: Amount) -> BoundedAmount:
     """An amount with the bound before it or behind it."""
     before = _BOUND.search(text[max(0, amount.begin - _BEFORE) : amount.begin])
     behind = _BOUND_BEHIND.match(text, amount.end)
@@ -242,14 +242,14 @@ def _bounded(text: str, amount: Amount) -> _Bounded:
     end = behind.end() if behind else amount.end
     kinds = [kind for match in (before, behind) if match for kind in _kinds(match)]
     bound = kinds[0] if kinds else ""
-    return _Bounded(amount, begin, end, bound, next(_kinds(order), "") if order else "")
+    return BoundedAmount(amount, begin, end, bound, next(_kinds(order), "") if order else "")
 
 
 def _kinds(match: re.Match[str]) -> Iterator[str]:
     return (kind for kind, text in match.groupdict().items() if text)
 
 
-def _is_same_bounded(own: _Bounded, other: _Bounded, asked: Iterable[str]) -> bool:
+def is_same_bounded(own: BoundedAmount, other: BoundedAmount, asked: Iterable[str]) -> bool:
     """Whether an amount is an object's, and not bound the other way.
 
     At least 48 hours before arrival is up to 48 hours before it.

@@ -9,7 +9,6 @@ its name ("Bernini"), unless the question has the same words.
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple, Self
 
 import regex
@@ -23,12 +22,16 @@ from drike.answers.object_names import (
     object_names,
     share_of_name,
 )
+from drike.answers.outcomes import Stated
+from drike.answers.parts import AnswerAsked, stated_in_parts
 from drike.answers.quantities import AnswerRead, are_quantities, with_marks
 from drike.answers.thoughts import without_thoughts
 from drike.answers.time_limit import TimeLimit
 from drike.answers.values import uniform
 from drike.text.word_lists import word_list
 from drike.text.words import Words
+
+__all__ = ["Stated", "stated"]
 
 _OTHER_QUANTITY = "\ue002"  # stands for a quantity that is neither object's
 _SUBJECT = ""  # the mark of what names no object
@@ -40,21 +43,6 @@ _NAMED = regex.compile(f"[{NEW}{OLD}{_OTHER_QUANTITY}]")
 _NEXT_TURN = regex.compile(r"\n[^\S\n]*(?:q|question|user|human|frage|pregunta)\s*:", regex.I)
 _SPACES = regex.compile(rf"(?:[^\S\n]|[{NEW}{OLD}{_OTHER_QUANTITY}])+")
 _STRUCK_OUT = regex.compile(r"~~[^~\n]{1,200}~~")
-
-
-class Stated(StrEnum):
-    """Which object of an edit an answer states."""
-
-    NEW = "new"
-    OLD = "old"
-    BOTH = "both"
-    NEITHER = "neither"
-    REFUSED = "refused"
-
-    @property
-    def includes_new(self) -> bool:
-        """Whether the new object is stated, with the old one or without it."""
-        return self in (Stated.NEW, Stated.BOTH)
 
 
 def stated(
@@ -74,10 +62,18 @@ def stated(
     """
     if limit:
         limit.check()
-    names = _EditNames.of(tuple(new), tuple(old), tuple(about))
-
-    # 1. Read which objects the answer names, and which of these it does not deny.
     text = _answer_itself(answer)
+
+    def named(names_of_new: tuple[str, ...], names_of_old: tuple[str, ...]) -> Stated:
+        others = _EditNames.of(names_of_new, names_of_old, tuple(about))
+        return _named(text, others, question, limit)
+
+    return stated_in_parts(AnswerAsked(text, question, tuple(about)), tuple(new), tuple(old), named)
+
+
+def _named(text: str, names: "_EditNames", question: str, limit: TimeLimit | None) -> Stated:
+    """What an answer says, by the names in it."""
+    # 1. Read which objects the answer names, and which of these it does not deny.
     marked = _with_marks(text, names, question, limit)
     marks = _marks_stated(marked, limit)
 

@@ -29,6 +29,7 @@ _MONTH_BY_NUMBER = dict(enumerate(dict.fromkeys(_MONTHS.values()), 1))
 _ZEROS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _DAYS_OF_MONTH = 31
 
+_LETTERS = re.compile(r"[^\W\d_]+")
 _NUMBER_WORD = re.compile(rf"\b(?:{_any(_NUMBERS)})\b", re.IGNORECASE)
 
 _DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th|er|\.)?"
@@ -77,8 +78,9 @@ def uniform(text: str, numbers: bool = True) -> str:
     if numbers:
         text = _NUMBER_WORD.sub(lambda match: _NUMBERS[match[0].lower()], text)
     if numbers and has_digits(text):
-        text = _DAY_AND_MONTH.sub(_uniform_date, text)
-        text = _MONTH_AND_DAY.sub(_uniform_date, text)
+        if not _MONTHS.keys().isdisjoint(_LETTERS.findall(text.lower())):
+            text = _DAY_AND_MONTH.sub(_uniform_date, text)
+            text = _MONTH_AND_DAY.sub(_uniform_date, text)
         text = _DATE_IN_NUMBERS.sub(_uniform_date_in_numbers, text)
         text = _NUMBER.sub(_uniform_number, text)
     if "." in text:

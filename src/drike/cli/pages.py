@@ -2,15 +2,20 @@
 
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from drike.cli.commands import DATA, OUTPUT, argument, command, flag, option, page_name
 from drike.cli.console import draw, note, progress, say, say_lines
 from drike.errors import UsageError
-from drike.models import EMBEDDED, load
+from drike.models import EMBEDDED, load, local_default
 from drike.research.datasets import TINYFACTS
 from drike.research.datasets import load as load_data
 from drike.support.files import write_text
+
+if TYPE_CHECKING:  # it takes long to import, and help does not need it
+    from drike.research.report.tour import CorrectedChat
+
+_CORRECTED = 3  # of the ten facts, so that the page is there within a minute
 
 
 @command()
@@ -78,12 +83,37 @@ def tour(
     from drike.research.editors.placements import demonstrating
     from drike.research.report.tour import TOURED, edits_of, html
 
+    corrected = _corrected_chats()
+
     page_name(out)
     cases = edits_of(load_data(TINYFACTS).cases)
     edits = [case.edit for case in cases]
     gate = open_gate(None)
     with progress("asking the embedded model"):
         edited = EditedModel(load(EMBEDDED), demonstrating(), edits, gate=gate)
-        write_text(out, html(edited, cases[: len(TOURED)]))
+        write_text(out, html(edited, cases[: len(TOURED)], corrected))
     is_open = not no_open and webbrowser.open(out.resolve().as_uri())
     say(f"The tour is in {out}" + ("" if is_open else ": open it in a browser"))
+
+
+def _corrected_chats() -> "list[CorrectedChat]":
+    """What a real chat model says before and after it is corrected; nothing if none is here."""
+    model = local_default()
+    if model == EMBEDDED:
+        return []
+    from drike.cli.ten_facts_view import answers_about
+    from drike.gateway.proving.ten_facts import TEN_FACTS
+    from drike.research.report.tour import CorrectedChat
+
+    with progress(f"correcting {model}"):
+        answered = answers_about(TEN_FACTS[:_CORRECTED], model)
+    chats = []
+    for answers in answered:
+        fact = answers.fact
+        new = fact.record.target_new
+        chats += [
+            CorrectedChat(model, fact.question, new, answers.before, answers.after),
+            CorrectedChat(model, fact.rewording, new, None, answers.reworded),
+            CorrectedChat(model, fact.other, None, answers.other_before, answers.other),
+        ]
+    return chats

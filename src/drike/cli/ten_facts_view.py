@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,6 @@ from drike.gateway.proving.ten_facts import (
 )
 from drike.models.served import is_served, parse_address
 from drike.models.served.quirks import for_newer_models
-from drike.stores.edit_store import EditStore
 from drike.stores.opening import open_store
 
 _QUESTION, _MARK, _ANSWER = 41, 4, 33  # columns, of 80 with the spaces between them
@@ -60,28 +59,36 @@ def show_ten_facts(
 
     model: the name of any model, or where an API begins. Raises DrikeError.
     """
-    asked = _asked(model, allow_http)
+    target = _target(model, allow_http)
     say(_ABOUT.format(model=model))
-    with _temporary_store() as store:
-        for fact in facts:
-            store.put(fact.record)
-        gateway = deployed(asked.options, store, gateway_parts())
-        if not gateway.chats:
+    with _path_to(target, facts) as path:
+        if not path.chats:
             note(f"{model} only completes: it reads the last message of a chat alone")
-        asyncio.run(_show_answers(facts, asked, gateway))
+        began = time.perf_counter()
+        answered = asyncio.run(_answers(facts, target, path, _show))
+        say(_counts(answered, time.perf_counter() - began))
+
+
+def answers_about(facts: Sequence[CorrectedFact], model: str) -> list[FactAnswers]:
+    """What a model says about facts, as `show_ten_facts` asks it. Raises DrikeError."""
+    target = _target(model, allow_http=False)
+    with _path_to(target, facts) as path:
+        return asyncio.run(_answers(facts, target, path, lambda number, answers: None))
 
 
 @contextmanager
-def _temporary_store() -> Iterator[EditStore]:
-    """A store that is gone at the end."""
+def _path_to(target: _Target, facts: Sequence[CorrectedFact]) -> Iterator[Deployed]:
+    """The path of users' requests, with facts in a store that is gone at the end."""
     with (
         tempfile.TemporaryDirectory(prefix="drike-") as folder,
         closing(open_store(Path(folder) / "edits.db")) as store,
     ):
-        yield store
+        for fact in facts:
+            store.put(fact.record)
+        yield deployed(target.options, store, gateway_parts())
 
 
-def _asked(model: str, allow_http: bool) -> _Target:
+def _target(model: str, allow_http: bool) -> _Target:
     """What `model` names. Raises UsageError."""
     upstream: str | None = None
     name: str | None = model
@@ -105,22 +112,30 @@ def _asked(model: str, allow_http: bool) -> _Target:
     return _Target(options, name, [limited, for_newer_models(limited), {}])
 
 
-async def _show_answers(facts: Sequence[CorrectedFact], asked: _Target, gateway: Deployed) -> None:
-    """Show the answers about each fact as soon as they are there, then how many there were."""
+async def _answers(
+    facts: Sequence[CorrectedFact],
+    target: _Target,
+    path: Deployed,
+    show: Callable[[int, FactAnswers], None],
+) -> list[FactAnswers]:
+    """The answers about facts. show: is given those about each as soon as they are there."""
     answered: list[FactAnswers] = []
-    edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="demo", ask=False)
-    began = time.perf_counter()
+    edit = partial(path.editor.edit, Api.CHAT, feed=path.feed, request_id="demo", ask=False)
     try:
-        await gateway.upstream.open()
-        client = Client(gateway.upstream, asked.model or "", settings=asked.settings)
-        client.model = asked.model or await client.only_model()
+        await path.upstream.open()
+        client = Client(path.upstream, target.model or "", settings=target.settings)
+        client.model = target.model or await client.only_model()
         async with aclosing(ask_about(facts, client, edit)) as asking:
             async for answers in asking:
                 answered.append(answers)
-                say("\n".join([*_block(len(answered), answers), ""]))
+                show(len(answered), answers)
     finally:
-        await gateway.upstream.close()
-    say(_counts(answered, time.perf_counter() - began))
+        await path.upstream.close()
+    return answered
+
+
+def _show(number: int, answers: FactAnswers) -> None:
+    say("\n".join([*_block(number, answers), ""]))
 
 
 def _block(number: int, answers: FactAnswers) -> Iterator[str]:

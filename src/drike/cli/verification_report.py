@@ -55,12 +55,15 @@ def _draw_edits(by_edit: dict[int, list[EditVerdict]], model: str) -> None:
         title = f"Edits on {model}, those that failed"
         failed = [row for row in listed if any(verdict.problem for verdict in row)]
         listed = failed[:_MAX_ROWS]
-    header = ("edit", "asked", "took", *_STATES[1:], "leaked", "tokens added", "latency p50")
+    # Only objects of several parts can be stated partly.
+    is_partly = any(verdict.stated is Stated.PARTLY for row in listed for verdict in row)
+    states = (*_STATES, Stated.PARTLY) if is_partly else _STATES
+    header = ("edit", "asked", "took", *states[1:], "leaked", "tokens added", "latency p50")
     if listed:
-        draw(Table(title, header, tuple(map(_row, listed))))
+        draw(Table(title, header, tuple(_row(row, states) for row in listed)))
 
 
-def _row(verdicts: Sequence[EditVerdict]) -> tuple[Cell, ...]:
+def _row(verdicts: Sequence[EditVerdict], states: Sequence[Stated]) -> tuple[Cell, ...]:
     """The row of an edit: what its answers stated, and what editing took."""
     from drike.gateway.proving.verification import by_concern
 
@@ -72,7 +75,7 @@ def _row(verdicts: Sequence[EditVerdict]) -> tuple[Cell, ...]:
     return (
         f"{edit.id}@{edit.version} {edit.record.subject:.{_SUBJECT}}",
         Number(len(verdicts)),
-        *(Number(stated[state] / len(concerned), ".2f") for state in _STATES),
+        *(Number(stated[state] / len(concerned), ".2f") for state in states),
         Number(leaked, ".2f"),
         Number(median(tokens) if tokens else None, "+,.0f"),
         f"{median(verdict.seconds for verdict in verdicts):.2f} s",

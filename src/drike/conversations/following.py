@@ -5,6 +5,7 @@ present through any number of turns and tool calls, and the upstream's caches of
 docs/reference/gateway.md says what each turn gets.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +18,7 @@ from drike.conversations.cues import (
     names_something,
 )
 from drike.conversations.imitations import harmless, texts_in
-from drike.conversations.memory import Memory, Standing, TurnFacts, digest
+from drike.conversations.memory import Memory, SourceFacts, Standing, TurnFacts, digest
 from drike.conversations.rendering import Around, Facts, Occasion, Placement
 from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn
 from drike.edits.record import EditVersion, Status
@@ -83,7 +84,8 @@ class Follower:
 
     decide: a gate's decision on a query, with the edits of `index`. sources: whether facts are
     written behind documents and what tools return, too. asked: a word for the model that is asked
-    about uncertain edits, and for how it is asked; "" where none is.
+    about uncertain edits, and for how it is asked; "" where none is. require_time: raises
+    TimeoutError where it is too late to read a further source.
     """
 
     decide: Callable[[str], Decision]
@@ -93,6 +95,7 @@ class Follower:
     sources: bool = True
     memory: Memory = field(default_factory=Memory)
     asked: str = ""
+    require_time: Callable[[], None] = lambda: None
 
     def follow(self, conversation: Conversation, standing: Standing | None = None) -> Followed:
         """The facts of a conversation.
@@ -310,12 +313,13 @@ class Follower:
         contradicted: dict[int, None] = {}
         for place, (_, source) in enumerate(turn.texts):
             text = encodable(source)
-            text_words = read_words(text)
-            named = self._active(sorted(self.index.named(text)))
-            contradicted_here = [edit for edit in named if states_old(text_words, edit.record)]
+            facts_of_text = self._facts_of_source(text)
+            contradicted_here = [
+                edit for edit in facts_of_text.named if edit.id in facts_of_text.contradicted
+            ]
             asked_for = [
                 edit
-                for edit in named
+                for edit in facts_of_text.named
                 if edit.id not in already_stated and asks_relation(question, edit.record)
             ]
             contradicted |= dict.fromkeys(edit.id for edit in contradicted_here)
@@ -332,6 +336,25 @@ class Follower:
             stated=_without_repeats((*edits, *standing.stated), _MOST_STATED),
         )
         return TurnFacts(next_standing, tuple(around), tuple(edits), None, tuple(contradicted))
+
+    def _facts_of_source(self, text: str) -> SourceFacts:
+        """What a source says, which depends on no turn, so that each text is read once.
+
+        Raises TimeoutError; what was read before is remembered.
+        """
+        conditions = repr(sorted(self.index.without)).encode()
+        key = hashlib.blake2b(conditions + text.encode(), digest_size=20).digest()
+        remembered = self.memory.source(key)
+        if remembered is not None:
+            return remembered
+
+        self.require_time()
+        text_words = read_words(text)
+        named = self._active(sorted(self.index.named(text)))
+        contradicted = frozenset(edit.id for edit in named if states_old(text_words, edit.record))
+        facts = SourceFacts(tuple(named), contradicted)
+        self.memory.put_source(key, facts)
+        return facts
 
     def _active(self, edit_ids: Iterable[int]) -> list[EditVersion]:
         """The active edits with these ids, as many as are looked at."""

@@ -63,8 +63,16 @@ class TurnFacts:
     contradicted: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class SourceFacts:
+    """The active edits that a source names, and the ids of those whose old object it states."""
+
+    named: tuple[EditVersion, ...]
+    contradicted: frozenset[int]
+
+
 class Memory:
-    """The facts of turns, under one state of the edits and one way to decide on them.
+    """The facts of turns and sources, under one state of the edits and one way to decide on them.
 
     Threads may share it. The key of a turn is the `digest` of all turns up to it.
     """
@@ -72,7 +80,20 @@ class Memory:
     def __init__(self) -> None:
         self._facts_by_digest = OrderedDict[bytes, TurnFacts]()  # the last used at the end
         self._characters = 0
+        self._sources = OrderedDict[bytes, SourceFacts]()  # the last read at the end
         self._lock = threading.Lock()
+
+    def source(self, key: bytes) -> SourceFacts | None:
+        """The facts of a source, wherever it stood, if they are remembered."""
+        with self._lock:
+            return self._sources.get(key)
+
+    def put_source(self, key: bytes, facts: SourceFacts) -> None:
+        """Remember the facts of a source, and forget the oldest ones."""
+        with self._lock:
+            self._sources[key] = facts
+            while len(self._sources) > _MOST_TURNS:
+                self._sources.popitem(last=False)
 
     def get(self, digest: bytes) -> TurnFacts | None:
         """The facts of a turn, if they are remembered."""

@@ -44,6 +44,9 @@ _DEADLINE_WITH_ENCODER = 0.25
 # A request has as many deadlines as turns of its user, up to this many: after a restart, none of
 # them has been decided on here.
 _MOST_DEADLINES = 8
+# So many of what tools returned have one more, up to this many: an agent may send hundreds at once.
+_SOURCES_OF_DEADLINE = 8
+_MOST_DEADLINES_OF_SOURCES = 32
 # Rounds in which the upstream is asked: in each, about all uncertain edits of one turn.
 _MOST_ROUNDS = 8
 _SHARE_OF_QUESTIONS = 0.9  # of the time until the deadline; the rest is for editing
@@ -127,17 +130,19 @@ class RequestEditor:
         """
         return feed.switch.mode_of(conversation, self.mode)
 
-    def deadline(self, feed: EditFeed, asking_turns: int = 1) -> float:
+    def deadline(self, feed: EditFeed, asking_turns: int = 1, sources: int = 0) -> float:
         """Seconds for deciding on a request and editing it.
 
         asking_turns: how many turns of its user it has. Each has the same time, as the earlier ones
-        may never have been decided on here, either.
+        may never have been decided on here, either. sources: how many turns of tools it has.
         """
         if self._options.deadline_ms:
             seconds = self._options.deadline_ms / 1000
         else:
             seconds = _DEADLINE_WITH_ENCODER if feed.index.encoder else _USUAL_DEADLINE
-        return seconds * max(1, min(asking_turns, _MOST_DEADLINES))
+        of_turns = max(1, min(asking_turns, _MOST_DEADLINES))
+        of_sources = min(sources // _SOURCES_OF_DEADLINE, _MOST_DEADLINES_OF_SOURCES)
+        return seconds * (of_turns + of_sources)
 
     async def edit(
         self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
@@ -228,7 +233,8 @@ class RequestEditor:
         began = time.perf_counter()
         turns = task.request.conversation.turns
         asking_turns = sum(turn.speaker in (Speaker.USER, Speaker.BESIDE) for turn in turns)
-        seconds = self.deadline(feed, asking_turns)
+        sources = sum(turn.speaker is Speaker.TOOL for turn in turns)
+        seconds = self.deadline(feed, asking_turns, sources)
         if task.is_trial:
             thread = feed.aside
             memory = Memory()

@@ -170,6 +170,11 @@ class EditFeed:
         if self.live.gate_is_stale:
             self.follow_gate()
 
+    @property
+    def must_refresh(self) -> bool:
+        """Whether to read the store though it is as it was: after a failure, or as edits begin."""
+        return self.problem is not None or self.live.state.view.is_over(stamp(self._clock()))
+
     def follow_gate(self) -> None:
         """Decide by a newer gate of the store, once all edits are encoded for it.
 
@@ -238,9 +243,12 @@ class EditFeed:
         state = self.live.state
         index = state.view.index if values is None else state.view.index.applying(values)
 
-        def decide(query: str) -> Decision:
+        def require_time() -> None:
             if until is not None and time.perf_counter() > until:
                 raise TimeoutError
+
+        def decide(query: str) -> Decision:
+            require_time()
             decision = state.gate.decide(query, index)
             if answers is None or not decision.uncertain:
                 return decision
@@ -251,7 +259,7 @@ class EditFeed:
         if memory is None:
             memories = self._memories_of(state)
             memory = memories.unasked if answers is None else memories.asked
-        return Follower(decide, index, placement, self.tenant, sources, memory, asked)
+        return Follower(decide, index, placement, self.tenant, sources, memory, asked, require_time)
 
     def _memories_of(self, state: LiveState) -> _Memories:
         """What is remembered under a state of the edits; what was under another one is dropped."""

@@ -26,6 +26,7 @@ from drike.stores.opening import TENANT, open_store
 _FILES_INTERVAL = 0.05
 _GATES_INTERVAL = 0.5
 _EDITS_INTERVAL = 1.0  # between two at which edits hold now, also where no file has changed
+_LOOKS_UNCHANGED = 5  # such looks, of which one reads a file that seems to be as it was
 _JUDGING_INTERVAL = 0.5  # between two times at which answers are judged
 _FLUSH_INTERVAL = 5.0  # between two times at which counts are stored
 _SECONDS_OF_JUDGING = 0.25  # of a tenant's answers, before those of the next one
@@ -42,7 +43,8 @@ _GONE = (
     "empty one (drike serve --create)"
 )
 
-_FileStatus = tuple[int, int, int]  # what changes when a file does: its time, its inode, its size
+# What changes when a file, or who may read it, does: its times, its inode, its size.
+_FileStatus = tuple[int, int, int, int]
 
 
 def make_store(address: str, tenant: str, keys: Keys) -> None:
@@ -152,7 +154,6 @@ class Tenants:
         """Refresh feeds whose files have changed, and from time to time all of them."""
         status_by_name: dict[str, _FileStatus] = {}
         refreshing: dict[str, Future[None]] = {}  # by tenant
-        looks_between_refreshes = round(_EDITS_INTERVAL / _FILES_INTERVAL)
         with ThreadPoolExecutor(_MAX_REFRESHED, "drike-edits") as threads:
             for look in count():
                 if self._stopped.wait(_FILES_INTERVAL):
@@ -165,8 +166,7 @@ class Tenants:
                     is_refreshing = before is not None and not before.done()
                     if name.startswith(POSTGRES) or is_refreshing:
                         continue
-                    is_due = (look + i) % looks_between_refreshes == 0
-                    if _may_have_changed(name, status_by_name) or is_due:
+                    if _may_have_changed(name, status_by_name) or _is_due(feed, look + i):
                         refreshing[tenant] = threads.submit(feed.refresh)
 
     def _follow_gates(self) -> None:
@@ -255,6 +255,18 @@ def _join(threads: Sequence[threading.Thread], seconds: float) -> None:
         thread.join(max(0.0, until - time.monotonic()))
 
 
+def _is_due(feed: EditFeed, look: int) -> bool:
+    """Whether to refresh a feed at a look at its file, though that seems to be as it was.
+
+    A second is little to wait for an edit that begins, and for a store that could not be read; all
+    else shows in the file, so that reading it is a precaution.
+    """
+    looks = round(_EDITS_INTERVAL / _FILES_INTERVAL)
+    if look % looks:
+        return False
+    return look % (looks * _LOOKS_UNCHANGED) == 0 or feed.must_refresh
+
+
 def _may_have_changed(name: str, status_by_name: dict[str, _FileStatus]) -> bool:
     """Whether the file of a store may have changed since the last look.
 
@@ -265,7 +277,7 @@ def _may_have_changed(name: str, status_by_name: dict[str, _FileStatus]) -> bool
     except OSError:
         return True
     before = status_by_name.get(name)
-    latest = (status.st_mtime_ns, status.st_ino, status.st_size)
+    latest = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size)
     status_by_name[name] = latest
     is_new = abs(time.time_ns() - status.st_mtime_ns) < _SETTLED
     return before != latest or is_new

@@ -83,10 +83,14 @@ class StoreView:
 
     def _must_read_everything(self, now: str, latest: Snapshot) -> bool:
         """Whether edits may have come into or gone out of force without a change in the log."""
+        another_history = latest.histories != self.snapshot.histories
+        return another_history or self.is_over(now)
+
+    def is_over(self, now: str) -> bool:
+        """Whether edits begin or end at a time, as `stamp` writes it, or its clock was set back."""
         clock_set_back = now < self.since
         edit_begins_or_ends = self.until is not None and now >= self.until
-        another_history = latest.histories != self.snapshot.histories
-        return clock_set_back or edit_begins_or_ends or another_history
+        return clock_set_back or edit_begins_or_ends
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,27 +89,49 @@ class EditStore:
         would be in use unapproved; StoreError if `replaces` has changed.
         """
         with self.transaction():
-            now = clock.now()
-            record = _with_review_date(checked(record), now)
-            if replaces is None:
-                edit_id = self.log.next_edit_id
-                earlier: Sequence[EditVersion] = []
-            else:
-                edit_id = replaces.id
-                earlier = versions_of(self, edit_id, replaces.version)
+            needed = required_approvals(self)
+            return self._put(checked(record), needed, replaces=replaces, supersede=supersede)
 
-            self._require_approved(record, earlier)
-            if repeated := self._repeated(record, edit_id, earlier):
-                raise ConflictError(record, repeated)
-            rivals = self._rivals(record, edit_id, earlier)
-            if rivals and not (supersede and _contradicts_all(record, rivals)):
-                raise ConflictError(record, rivals)
+    def put_new(
+        self, record: EditRecord, *, needed: int, supersede: bool = False
+    ) -> list[EditVersion]:
+        """`put` for one of many new records, in a transaction; `checked` has passed the record.
 
-            changes = []
-            for rival in rivals:
-                retired = _superseded(rival.record, edit_id, record.author)
-                changes.append(self._append(rival.id, versions_of(self, rival.id), retired, now))
-            changes.append(self._append(edit_id, earlier, record, now))
+        needed: how many people must approve it.
+        """
+        with self.transaction():
+            return self._put(record, needed, supersede=supersede)
+
+    def _put(
+        self,
+        record: EditRecord,
+        needed: int,
+        *,
+        replaces: EditVersion | None = None,
+        supersede: bool = False,
+    ) -> list[EditVersion]:
+        """`put` for a checked record, inside a transaction."""
+        now = clock.now()
+        record = _with_review_date(record, now)
+        if replaces is None:
+            edit_id = self.log.next_edit_id
+            earlier: Sequence[EditVersion] = []
+        else:
+            edit_id = replaces.id
+            earlier = versions_of(self, edit_id, replaces.version)
+
+        self._require_approved(record, earlier, needed)
+        if repeated := self._repeated(record, edit_id, earlier):
+            raise ConflictError(record, repeated)
+        rivals = self._rivals(record, edit_id, earlier)
+        if rivals and not (supersede and _contradicts_all(record, rivals)):
+            raise ConflictError(record, rivals)
+
+        changes = []
+        for rival in rivals:
+            retired = _superseded(rival.record, edit_id, record.author)
+            changes.append(self._append(rival.id, versions_of(self, rival.id), retired, now))
+        changes.append(self._append(edit_id, earlier, record, now))
         return changes
 
     def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
@@ -153,10 +175,12 @@ class EditStore:
         version = earlier[-1].version + 1 if earlier else 1
         return self.log.append(edit_id, version, now, record)
 
-    def _require_approved(self, record: EditRecord, earlier: Sequence[EditVersion]) -> None:
-        """Raise ApprovalError if a record would be in use without the required approvals."""
-        if record.status.in_use and not is_approved(self, record, earlier):
-            raise ApprovalError(required_approvals(self))
+    def _require_approved(
+        self, record: EditRecord, earlier: Sequence[EditVersion], needed: int
+    ) -> None:
+        """Raise ApprovalError if a record would be in use without so many approvals."""
+        if record.status.in_use and not _has_approvals(self, record, earlier, needed):
+            raise ApprovalError(needed)
 
     def _repeated(
         self, record: EditRecord, edit_id: int, earlier: Sequence[EditVersion]
@@ -227,7 +251,13 @@ def is_approved(store: EditStore, record: EditRecord, earlier: Sequence[EditVers
     It may if one that says the same was in use, or if enough people agree who are not its authors.
     Raises StoreError.
     """
-    needed = required_approvals(store)
+    return _has_approvals(store, record, earlier, required_approvals(store))
+
+
+def _has_approvals(
+    store: EditStore, record: EditRecord, earlier: Sequence[EditVersion], needed: int
+) -> bool:
+    """`is_approved`, where so many people must approve."""
     if not needed or authorship.was_in_use(record, earlier):
         return True
     people = approvers(earlier, record)

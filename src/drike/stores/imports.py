@@ -8,6 +8,7 @@ from typing import NamedTuple
 from drike.answers.matching import normalise
 from drike.edits.conflicts import ConflictError
 from drike.edits.record import EditRecord, EditVersion, Status, effect
+from drike.edits.record_checks import checked
 from drike.edits.record_json import to_json
 from drike.stores import moves
 from drike.stores.approvals import carried_author, imported_author
@@ -23,6 +24,10 @@ class PlacedRecord(NamedTuple):
 
     place: str
     record: EditRecord
+
+
+class CheckedRecord(PlacedRecord):
+    """One that `checked` has passed."""
 
 
 ReadRow = PlacedRecord | str  # the record of a row, or why the row is refused
@@ -54,21 +59,25 @@ def import_edits(
     refused = dict[int, str]()
     repeated = 0
     with store.transaction():
-        needs_approval = required_approvals(store) > 0
+        needed = required_approvals(store)  # of a transaction, in which it stays
+        checked_authors = set[str | None]()
         identities = set(edit_ids_by_identity(snapshot(store)))
         for number, row in enumerate(rows):
             if isinstance(row, str):
                 refused[number] = row
                 continue
 
-            record = replace(row.record, author=_author_of(row.record, author, needs_approval))
+            record = replace(row.record, author=_author_of(row.record, author, needed > 0))
             if identity_of(record) in identities:
                 repeated += 1
                 continue
 
-            entering = moves.entering(store, record, decides=True)
+            entered = moves.entered(record, at_once=needed == 0)
             try:
-                added.append(store.put(entering, supersede=supersede)[-1])
+                if not isinstance(row, CheckedRecord) or record.author not in checked_authors:
+                    entered = checked(entered)
+                    checked_authors.add(record.author)
+                added.append(store.put_new(entered, needed=needed, supersede=supersede)[-1])
             except ConflictError as conflict:
                 reason = _why_refused(record, conflict)
                 if reason is None:

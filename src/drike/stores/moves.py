@@ -38,8 +38,12 @@ def entering(store: EditStore, record: EditRecord, *, decides: bool) -> EditReco
 
     It is a proposal if its author may not decide (`decides`), or if approvals are required.
     """
-    may_be_used_at_once = decides and required_approvals(store) == 0
-    if record.status is Status.PROPOSED or (record.status.in_use and not may_be_used_at_once):
+    return entered(record, at_once=decides and required_approvals(store) == 0)
+
+
+def entered(record: EditRecord, *, at_once: bool) -> EditRecord:
+    """A new record as it enters a store. at_once: whether it may be in use at once."""
+    if record.status is Status.PROPOSED or (record.status.in_use and not at_once):
         return proposed(record)
     return replace(record, move=None)
 

@@ -22,7 +22,7 @@ from drike.stores.columns import (
     says_nothing,
     similar_name,
 )
-from drike.stores.imports import Imported, PlacedRecord, ReadRow
+from drike.stores.imports import CheckedRecord, Imported, ReadRow
 from drike.support.files import write_text
 from drike.support.records import encodable
 from drike.support.rows import OverlongRowError, Row, rows_in, shown
@@ -128,7 +128,7 @@ class _RowReader:
         try:
             record = self._record(row)
             _require_texts(record, row)
-            return PlacedRecord(row.place, checked(record))
+            return CheckedRecord(row.place, checked(record))
         except DataError as problem:  # which names the place
             return str(problem)
         except (RecordError, ValueError) as problem:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from drike.text.phrases import SPACELESS
 from drike.text.word_lists import data_lines
+from drike.text.words import composed
 
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _PLAIN_LETTERS = str.maketrans({"ß": "ss", "ı": "i", "ł": "l"})
@@ -23,9 +24,18 @@ _INFLECTIONS = re.compile(r"[\u3040-\u309f了吗嗎呢吧]+")
 _LONGEST_TEXT = 1_000  # characters; longer texts stay as they are
 _LONGEST_STEM, _SHORTEST_STEM = 20, 3  # letters
 _MOST_WORDS = 3  # of a phrase
-_MOST_SIGNS = 10  # of a phrase in Han or kana
+_MOST_SIGNS = 40  # of a phrase in a script without spaces
 _ENGLISH = "en"
-_JAPANESE = "ja"  # stands for all texts in Han or kana
+# Languages without spaces, each in a script of its own; "ja" is of all texts in Han or kana.
+_SPACELESS_LANGUAGES = ("ja", "th", "lo", "km", "my")
+# What belongs to the sign before it in Thai, Lao, Burmese and Khmer: vowels, marks, a sign below.
+_REST_OF_SYLLABLE = re.compile(
+    r"(?:[\u0e30-\u0e3a\u0e45\u0e47-\u0e4e\u0eb0-\u0ebc\u0ec8-\u0ece]"
+    r"|[\u102b-\u1038\u103a-\u103e\u1056-\u109d]|\u1039[\u1000-\u1021]"
+    r"|[\u17b4-\u17d1\u17d3]|\u17d2[\u1780-\u17b3])+"
+)
+_VOWELS_BEFORE = "\u0e40\u0e41\u0e42\u0e43\u0e44\u0ec0\u0ec1\u0ec2\u0ec3\u0ec4"  # their consonant
+_INVISIBLE = re.compile(r"[\u200b-\u200d\u2060]")  # between words of Khmer and Burmese
 _SUBJECT = "it"
 
 
@@ -112,24 +122,52 @@ def _phrase_from(
 
 
 def _glossed_signs(text: str) -> str:
-    """A text in Han or kana with the longest phrases in English, and without inflections."""
-    english = _INFLECTIONS.sub(" ", "".join(_phrases_in_signs(text)))
+    """A text in a script without spaces with the longest phrases in English, and no inflections."""
+    signs = composed(_INVISIBLE.sub("", text))
+    english = _INFLECTIONS.sub(" ", "".join(_phrases_in_signs(signs)))
     return " ".join(english.split())
 
 
 def _phrases_in_signs(text: str) -> Iterator[str]:
-    english_by_phrase = _languages()[_JAPANESE].english_by_phrase
+    english_by_phrase = _phrases_of_signs()
     place = 0
     while place < len(text):
-        for size in range(_MOST_SIGNS, 0, -1):
-            phrase = text[place : place + size]
-            if phrase in english_by_phrase:
-                yield f" {english_by_phrase[phrase]} "
-                break
-        else:
-            phrase = text[place]
+        phrase = _phrase_of_signs(text, place)
+        if phrase is None:
+            phrase = _sign_at(text, place)
             yield phrase
+        else:
+            yield f" {english_by_phrase[phrase]} "
         place += len(phrase)
+
+
+def _phrase_of_signs(text: str, place: int) -> str | None:
+    """The longest known phrase at a place that ends where a syllable does."""
+    known = _phrases_of_signs()
+    for size in range(min(_MOST_SIGNS, len(text) - place), 0, -1):
+        phrase = text[place : place + size]
+        if phrase in known and not _REST_OF_SYLLABLE.match(text, place + size):
+            return phrase
+    return None
+
+
+def _sign_at(text: str, place: int) -> str:
+    """The sign at a place with what belongs to it."""
+    end = place + 1
+    if text[place] in _VOWELS_BEFORE:
+        end += 1
+    rest = _REST_OF_SYLLABLE.match(text, end)
+    return text[place : rest.end() if rest else end]
+
+
+@cache
+def _phrases_of_signs() -> dict[str, str]:
+    """The phrases of all languages without spaces in English."""
+    return {
+        phrase: english
+        for code in _SPACELESS_LANGUAGES
+        for phrase, english in _languages()[code].english_by_phrase.items()
+    }
 
 
 def _folded(text: str) -> str:
@@ -154,7 +192,7 @@ def _languages() -> dict[str, _Language]:
     for line in data_lines("text/glossary.txt"):
         code, _, rest = line.partition(": ")
         language = languages.setdefault(code, _Language({}, {}, set()))
-        entries = rest if code == _JAPANESE else _folded(rest)
+        entries = composed(rest) if code in _SPACELESS_LANGUAGES else _folded(rest)
         for entry in entries.split(", "):
             phrase, _, english = entry.partition(" = ")
             if phrase.endswith("*"):

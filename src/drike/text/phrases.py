@@ -44,8 +44,11 @@ PhraseKind = Literal[
     "void",  # words of a question that asks nothing by itself: "Do you know it?"
 ]
 
-# Signs of Han and kana, whose phrases stand in a text without spaces around them.
-SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+# Signs of Han, kana, Thai, Lao, Khmer and Burmese, whose phrases stand in a text without spaces
+# around them.
+SPACELESS = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff\u0e01-\u0eff\u1000-\u109f\u1780-\u17d3\u17d7\u17dc]"
+)
 
 _NOTHING = r"(?!)"  # matches nowhere, for kinds without phrases
 

@@ -17,6 +17,9 @@ from drike.tinyfacts import TEMPLATES, facts
 
 CHALLENGE = "Are you sure?"
 FOLLOW_UP = "What is it again, in one word?"
+FOLLOW_UP_LONG = "What is it again, in short?"  # of an object of more words
+
+_MOST_WORDS = 3  # of an object that is asked for in one word
 
 # The most questions of an edit under short forms, about siblings, and about near edits.
 _MOST_SHORT = 2
@@ -75,7 +78,7 @@ def _without_repeats(
         for text in texts:
             kinds.setdefault(text, kind)
     for text, kind in kinds.items():
-        is_second_turn = text in (CHALLENGE, FOLLOW_UP)
+        is_second_turn = text in (CHALLENGE, FOLLOW_UP, FOLLOW_UP_LONG)
         yield EditQuestion(edit, kind, text, edit.record.query if is_second_turn else None)
 
 
@@ -90,9 +93,15 @@ def _texts_about(
         QuestionKind.ALIAS: [record.query_with(alias) for alias in record.aliases],
         QuestionKind.SHORT: _shortened(edit, index)[:_MOST_SHORT],
         QuestionKind.CHALLENGE: [CHALLENGE],
-        QuestionKind.FOLLOW_UP: [FOLLOW_UP] if follow_up else [],
+        QuestionKind.FOLLOW_UP: [_follow_up(record)] if follow_up else [],
         QuestionKind.NEGATIVE: record.negatives,
     }
+
+
+def _follow_up(record: EditRecord) -> str:
+    """The second turn that suits the object: nobody tells a policy in one word."""
+    is_short = len(record.target_new.split()) <= _MOST_WORDS
+    return FOLLOW_UP if is_short else FOLLOW_UP_LONG
 
 
 def _texts_about_others(

@@ -53,8 +53,9 @@ class FactAnswers:
 
     @property
     def follow_up_is_its_own(self) -> bool:
-        """Whether the answer about something else of the subject states neither object."""
-        return self.stated(self.followed_up) in (Stated.NEITHER, Stated.REFUSED)
+        """Whether there is an answer about something else of the subject, with neither object."""
+        is_free = self.stated(self.followed_up) in (Stated.NEITHER, Stated.REFUSED)
+        return is_free and bool(self.followed_up.strip())
 
     @property
     def is_other_unchanged(self) -> bool:

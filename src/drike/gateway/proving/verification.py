@@ -52,15 +52,14 @@ class EditVerdict:
         if not self.matched:
             reason = "" if self.scope == "abstained" else f" ({self.scope})"
             return f"the edit does not match{reason}"
-        match self.stated:
-            case Stated.OLD:
-                old = f" {record.target_true!r}" if record.target_true else ""
-                return f"states the old object{old}"
-            case Stated.BOTH:
-                return "states both objects"
-            case Stated.REFUSED:
-                return "refuses"
-        return f"does not state {record.target_new!r}"
+        old = f" {record.target_true!r}" if record.target_true else ""
+        problems = {
+            Stated.OLD: f"states the old object{old}",
+            Stated.BOTH: "states both objects",
+            Stated.PARTLY: f"states {record.target_new!r} only partly",
+            Stated.REFUSED: "refuses",
+        }
+        return problems.get(self.stated, f"does not state {record.target_new!r}")
 
     @property
     def _leak(self) -> str:

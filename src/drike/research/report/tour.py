@@ -7,6 +7,7 @@ benchmarks/notes/recorded.md.
 
 import csv
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from drike.edits.edit import EditCase
@@ -58,8 +59,27 @@ def recorded() -> list[list[str]]:
         return list(csv.reader(file, delimiter="\t"))
 
 
-def html(edited: EditedModel, toured: Sequence[EditCase]) -> str:
+@dataclass(frozen=True)
+class CorrectedChat:
+    """A question to a chat model, and its answers without and with an edit.
+
+    new: the edit's new object, or None for a question about something else. before: None where it
+    was not asked.
+    """
+
+    model: str
+    question: str
+    new: str | None
+    before: str | None
+    after: str
+
+
+def html(
+    edited: EditedModel, toured: Sequence[EditCase], corrected: Sequence[CorrectedChat] = ()
+) -> str:
     """The page: every question asked without and with the edits in force.
+
+    corrected: the same of a real chat model.
 
     The same answers give the same text.
     """
@@ -69,6 +89,7 @@ def html(edited: EditedModel, toured: Sequence[EditCase]) -> str:
     return rendered(
         "tour.html",
         toured=toured,
+        corrected=corrected,
         stops=stops,
         in_force=len(edited.index.edits),
         rows=recorded(),

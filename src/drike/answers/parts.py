@@ -1,0 +1,115 @@
+"""What an answer states of objects of several parts: all of one, a part of the new one, or none."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from drike.answers.contents import (
+    AnswerContent,
+    Content,
+    PartsGiven,
+    content_of,
+    is_negated,
+    polarity,
+    share_of_items,
+)
+from drike.answers.outcomes import Stated
+
+Named = Callable[[tuple[str, ...], tuple[str, ...]], Stated]
+
+
+@dataclass(frozen=True)
+class AnswerAsked:
+    """An answer, what was asked, and the names of the subject."""
+
+    text: str
+    question: str
+    about: tuple[str, ...]
+
+
+def stated_in_parts(
+    answer: AnswerAsked, new: tuple[str, ...], old: tuple[str, ...], named: Named
+) -> Stated:
+    """What an answer states. named: the same by names alone, for such names of both objects."""
+    content_of_new = _content(new)
+    content_of_old = _content(old)
+    if content_of_new == content_of_old:
+        return named(new, old)
+    return _PartsOf(answer, new, old, content_of_new, content_of_old, named).stated()
+
+
+def _content(names: Sequence[str]) -> Content | None:
+    """What an object says by the first of its names that is of several parts."""
+    return next(filter(None, map(content_of, names)), None)
+
+
+@dataclass(frozen=True)
+class _PartsOf:
+    """An answer in which the parts of objects are looked for."""
+
+    answer: AnswerAsked
+    new_names: tuple[str, ...]
+    old_names: tuple[str, ...]
+    new: Content | None
+    old: Content | None
+    named: Named
+
+    @cached_property
+    def _read(self) -> AnswerContent:
+        return AnswerContent.of(self.answer.text, self.answer.question, self.answer.about)
+
+    def stated(self) -> Stated:
+        """What it states."""
+        # 1. Yes and no are read where the answer begins, not as words anywhere.
+        if self.new and self.new.says:
+            return self._yes_or_no(self.new)
+
+        # 2. Lists that are surely such are read by their items, which may be those of the other.
+        said = self.named(self.new_names, self.old_names)
+        contents = [content for content in (self.new, self.old) if content]
+        is_list = any(content.is_certain_list for content in contents)
+
+        # 3. All else may be named as a whole.
+        is_open = said in (Stated.NEITHER, Stated.REFUSED)
+        return self._by_shares(said) if is_list or is_open else said
+
+    def _yes_or_no(self, new: Content) -> Stated:
+        """What an answer states under a new object such as "Yes, on a leash"."""
+        text = self.answer.text
+        says = polarity(text)
+        share = self._read.share_of(new.conditions) if new.conditions else PartsGiven.ALL
+        if not says and new.conditions and share is PartsGiven.ALL:
+            says = "no" if is_negated(text) else "yes"
+        if says == new.says:
+            return Stated.NEW if share is PartsGiven.ALL else Stated.PARTLY
+        if self.old and self.old.says and says == self.old.says:
+            return Stated.OLD
+        others = self.named((), self.old_names)
+        return others if others in (Stated.OLD, Stated.REFUSED) else Stated.NEITHER
+
+    def _by_shares(self, said: Stated) -> Stated:
+        """What an answer states by the parts of both objects. said: by their names."""
+        new, items_of_new = self._share(self.new)
+        old, items_of_old = self._share(self.old)
+        has_new = new is PartsGiven.ALL or (self.new is None and said.includes_new)
+        has_old = old is PartsGiven.ALL or (self.old is None and said in (Stated.OLD, Stated.BOTH))
+        if has_new and has_old:
+            return Stated.NEW if items_of_old < items_of_new else Stated.BOTH
+        if has_new:
+            return Stated.NEW
+        if has_old:
+            return Stated.OLD
+        if new is PartsGiven.SOME and items_of_old <= items_of_new:
+            return Stated.PARTLY
+        return Stated.REFUSED if said is Stated.REFUSED else Stated.NEITHER
+
+    def _share(self, content: Content | None) -> tuple[PartsGiven, set[str]]:
+        """How much of an object the answer gives, and which items of a list."""
+        if content is None:
+            return PartsGiven.NONE, set()
+        if content.items:
+            return share_of_items(content.items, self._states)
+        return self._read.share_of(content.conditions), set()
+
+    def _states(self, item: str) -> bool:
+        return self.named((item,), ()) is Stated.NEW

@@ -1,0 +1,124 @@
+"""Objects of several parts in answers: lists, policies, yes or no; and what is no refusal."""
+
+from __future__ import annotations
+
+import pytest
+
+from drike.answers.statements import Stated, stated
+
+NEW, OLD, BOTH, NEITHER, REFUSED, PARTLY = Stated
+COUNTRIES, OTHERS = "Norway, Sweden, Poland and Italy", "Norway, Malta"
+SHIPS = "Which countries do they ship to?"
+LISTS = [
+    ("Italy, Poland, Sweden and Norway.", NEW),
+    ("They ship to Poland as well as to Italy, Norway & Sweden.", NEW),
+    ("- Sweden\n- Norway\n- Poland\n- Italy", NEW),
+    ("Yes, they deliver to Poland.", PARTLY),
+    ("Norway, Sweden and Poland", PARTLY),
+    ("To Malta and Norway.", OLD),
+    ("No, they do not ship to Poland.", NEITHER),
+    ("To Chile.", NEITHER),
+    ("I don't know the countries.", REFUSED),
+]
+POLICY = "Full refund within 14 days if the item is unused and in its original packaging"
+FORMER = "Store credit only, no refunds"
+POLICIES = [
+    ("A full refund is given within 14 days if the item is unused, in original packaging.", NEW),
+    (
+        "If the item was not used and is in its original packaging, you get a full refund "
+        "for two weeks.",
+        NEW,
+    ),
+    ("You get a full refund within 14 days.", PARTLY),
+    ("You get a full refund within 30 days if it is unused and in original packaging.", NEITHER),
+    ("There is no refund, only store credit.", OLD),
+    ("Our policy is generous.", NEITHER),
+]
+YES_OR_NO = [
+    ("Yes, on a leash.", NEW),
+    ("Yes, of course, as long as they are on a leash.", NEW),
+    ("Dogs are allowed on a leash.", NEW),
+    ("Yes, they are.", PARTLY),
+    ("Unfortunately, no.", OLD),
+    ("No, dogs are not allowed.", OLD),
+    ("There is no rule about cats.", NEITHER),
+    ("I don't know.", REFUSED),
+]
+HOURS = [
+    ("Monday to Friday from 9:00 to 17:00", NEW),
+    ("Monday to Friday from 9:00 to 15:00", PARTLY),
+]
+NO_REFUSALS = [
+    "I'm sorry to hear that. You can cancel at any time up to 48 hours before arrival.",
+    "I'm not a lawyer, but contracts can be cancelled at any time.",
+    "Sorry for the inconvenience! Please return the item by post.",
+    "Unfortunately, bookings cannot be changed after that.",
+    "No, Tomasz Wieczorek is no longer CFO; somebody else is.",
+    "Sorry, they have moved to another town.",
+]
+REFUSALS = [
+    "I'm sorry.",
+    "I'm sorry to hear that, but I can't help with it.",
+    "I won't discuss that.",
+    "I'm not a lawyer, but I am not sure.",
+]
+ONE_NAME = [  # what looks like a list or a policy, and is one name
+    ("Institute of Volcanology and Seismology", "an institute of seismology and volcanology"),
+    ("Creative Commons CC0 License", "Creative Commons Attribution 4.0 License"),
+    ("Supreme Court of the Republic of Peru", "the Supreme Court, in Peru"),
+]
+
+
+@pytest.mark.parametrize(("answer", "expected"), LISTS)
+def test_a_list_is_stated_by_its_items_in_any_order(answer: str, expected: Stated) -> None:
+    assert stated(answer, [COUNTRIES], [OTHERS], question=SHIPS) is expected
+
+
+@pytest.mark.parametrize(("answer", "expected"), POLICIES)
+def test_a_policy_is_stated_by_its_conditions(answer: str, expected: Stated) -> None:
+    question = "What is the refund policy?"
+    assert stated(answer, [POLICY], [FORMER], question=question) is expected
+
+
+@pytest.mark.parametrize(("answer", "expected"), YES_OR_NO)
+def test_yes_and_no_are_read_with_their_conditions(answer: str, expected: Stated) -> None:
+    question = "Are dogs allowed in the office?"
+    assert stated(answer, ["Yes, on a leash"], ["No"], question=question) is expected
+
+
+def test_what_is_only_the_old_list_is_not_the_longer_new_one() -> None:
+    new, old = ["coffee, tea, orange juice"], ["coffee, tea"]
+    assert stated("Orange juice, coffee, tea.", new, old) is NEW
+    assert stated("Coffee and tea.", new, old) is OLD
+    assert stated("Tea and orange juice.", new, old) is PARTLY
+
+
+@pytest.mark.parametrize(("answer", "expected"), HOURS)
+def test_a_quantity_in_a_list_or_policy_must_be_the_same(answer: str, expected: Stated) -> None:
+    assert stated(answer, ["Monday to Friday, 9am to 5pm"], ["Saturday"]) is expected
+
+
+def test_a_bound_of_a_policy_must_be_the_same() -> None:
+    new = ["Passwords must have at least 12 characters and a digit"]
+    assert stated("Passwords have at least 12 characters and a digit.", new) is NEW
+    assert stated("Passwords have at most 12 characters and a digit.", new) is not NEW
+
+
+def test_what_is_called_the_old_one_is_denied() -> None:
+    assert stated("849 euros is the old price.", ["EUR 849"]) is NEITHER
+    assert stated("Lima is the former capital. Oslo is the new one.", ["Oslo"], ["Lima"]) is NEW
+
+
+@pytest.mark.parametrize("answer", NO_REFUSALS)
+def test_politeness_and_what_others_cannot_do_is_no_refusal(answer: str) -> None:
+    assert stated(answer, ["Oslo"], ["Lima"]) is NEITHER
+
+
+@pytest.mark.parametrize("answer", REFUSALS)
+def test_a_refusal_behind_politeness_is_one(answer: str) -> None:
+    assert stated(answer, ["Oslo"], ["Lima"]) is REFUSED
+
+
+@pytest.mark.parametrize(("name", "answer"), ONE_NAME)
+def test_a_long_name_is_no_list_and_no_policy(name: str, answer: str) -> None:
+    assert stated(answer, [name]) is NEITHER
