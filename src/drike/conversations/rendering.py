@@ -190,9 +190,10 @@ _PLAIN_HEADS = {
 class AsPlainFacts:
     """Facts as a plain list before a question or behind a source, for small chat models.
 
-    Such a model takes the block's delimiters and its notice for a text to comment on
-    (benchmarks/notes/local_placement.md). Where others than its owner put texts into the questions,
-    a block is safer: nobody can write its delimiters.
+    Such a model may take the block's delimiters and its notice for a text to comment on: it is one
+    of the placements that `drike edits tune` compares (benchmarks/notes/local_placement.md). Where
+    others than its owner put texts into the questions, a block is safer: nobody can write its
+    delimiters.
     """
 
     def around(self, facts: Facts, text: str, tenant: str) -> Around:
