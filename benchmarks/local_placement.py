@@ -4,9 +4,9 @@
 
 FOLDER holds HalluEditBench's CSV files, whose edits are questions with their answers. All drawn edits are in force at
 once behind the default gate. Each is asked its own question and a rewording, in chats of their own, then challenged
-in the first one ("after all" of them); a question about something else of its subject is asked with and without the edits. An
-answer heeds an edit if `EditRecord.states` finds the new object in it. The first row of each file is left out: the
-placements were chosen on these.
+in the first one ("after all" of them); a question about something else of its subject is asked with and without the
+edits. An answer heeds an edit if `EditRecord.states` finds the new object in it. The first row of each file is left
+out: the placements were chosen on these.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from lib import pages
 from lib.challenges import FURTHER_CHALLENGES
 
 TITLE = "How a fact is put before a small chat model"
+DATA = Path("../shared/datasets/halluedit_llama2")
 TOKENS = 24  # of an answer
 SHOWN = ("question", "rewording", "after 1", "after all", "still right after all", "same subject")
 
@@ -48,7 +49,7 @@ def main() -> None:
     """Ask every edit under every placement."""
     parser = pages.parser(__doc__)
     parser.add_argument(
-        "--data", type=Path, required=True, help="folder of HalluEditBench's CSV files"
+        "--data", type=Path, default=DATA, help="folder of HalluEditBench's CSV files"
     )
     parser.add_argument("--edits", type=int, default=40, help="edits drawn from all files")
     parser.add_argument("--model", default="smollm2", help="a local chat model")
