@@ -25,15 +25,15 @@ from functools import partial
 from pathlib import Path
 
 from drike.answers.statements import Stated
-from drike.cli.gateway_parts import gateway_parts
 from drike.conversations.rendering import AsBlock, Placement
 from drike.conversations.turns import Api
 from drike.edits.record import EditRecord
 from drike.gateway.assembly import Deployed, deployed
 from drike.gateway.options import GatewayOptions
+from drike.gateway.parts import GatewayParts, OpenedEditor
 from drike.gateway.proving.chats import Client
 from drike.prompts import facts_of
-from drike.research.editors.placements import placements
+from drike.research.editors.placements import demonstrating, placements
 from drike.stores.opening import open_store
 from drike.support.table import Estimate, as_text
 from lib import pages
@@ -41,6 +41,7 @@ from lib.challenges import FURTHER_CHALLENGES
 
 TITLE = "How a fact is put before a small chat model"
 DATA = Path("../shared/datasets/halluedit_llama2")
+PARTS = GatewayParts(lambda _run, most: OpenedEditor(demonstrating(most)), placements)
 TOKENS = 24  # of an answer
 SHOWN = ("question", "rewording", "after 1", "after all", "still right after all", "same subject")
 
@@ -101,9 +102,7 @@ async def heeded_under(
     ):
         for row in rows:
             store.put(EditRecord(row["subject"], row["question"], row["object"]))
-        gateway = deployed(
-            GatewayOptions(model=model, demonstrations=0, mode="on"), store, gateway_parts()
-        )
+        gateway = deployed(GatewayOptions(model=model, demonstrations=0, mode="on"), store, PARTS)
         gateway.editor.placements[Api.CHAT] = placement_named(name)
         return await asked(gateway, rows, model, count)
 
