@@ -270,6 +270,7 @@ def test_a_run_of_which_no_answer_can_be_read_fails_and_keeps_what_it_has(
     assert run("evaluate", "--resume", str(folder)) == 1, "nor is it a result when it goes on"
 
 
+@pytest.mark.slow
 def test_prompts_too_long_even_without_retains_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

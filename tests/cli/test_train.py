@@ -172,6 +172,7 @@ def test_subset_and_zsre_target_are_recorded_and_reused(
     assert "--subset must be numerical" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_retains_over_the_context_limit_are_pruned_and_usage_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

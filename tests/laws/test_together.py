@@ -310,7 +310,7 @@ class Stops:
 
 # The number of answered requests: most of about 120, and those of the first block.
 COMMANDS = {
-    "evaluate": (160, ("evaluate", "--test", "12", "--editors", "factprompt")),
+    "evaluate": (185, ("evaluate", "--test", "12", "--editors", "factprompt")),
     "train": (
         32,
         (

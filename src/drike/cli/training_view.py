@@ -14,6 +14,7 @@ from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.research.report import tables
 from drike.research.report.training_tables import by_epoch
+from drike.research.runs.evaluation_run import NEIGHBOURS_ASKED
 from drike.research.runs.events import PhaseStarted, Prepared
 from drike.research.runs.method import Method
 from drike.research.runs.query_policy_run import QueryPolicyEvent, run_query_policy
@@ -120,7 +121,10 @@ def _show_query_policy(event: QueryPolicyEvent) -> None:
     match event:
         case PhaseStarted():
             edits = f"{event.total} edits"
-            say(f"\nAsking every probe of {edits} alone and under each mix, for DR-IKE-Q")
+            if event.name == NEIGHBOURS_ASKED:
+                say(f"\nAsking the unedited model about the neighbours of {edits}")
+            else:
+                say(f"\nAsking every probe of {edits} alone and under each mix, for DR-IKE-Q")
             if event.done:
                 say(f"Recovered {event.done} of {edits}")
         case Expected():

@@ -102,12 +102,20 @@ class WorkThread:
             self._until = job.until
             is_in_time = job.until is None or time.perf_counter() < job.until
             if is_in_time and job.future.set_running_or_notify_cancel():
-                try:
-                    job.future.set_result(job.work())
-                except BaseException as error:
-                    job.future.set_exception(error)
+                self._do(job)
             self._until = None
             del job  # not kept until the next one comes
+
+    def _do(self, job: _Job) -> None:
+        """Do a job, which is late no more once anybody can know that it has ended."""
+        try:
+            result = job.work()
+        except BaseException as error:
+            self._until = None
+            job.future.set_exception(error)
+        else:
+            self._until = None
+            job.future.set_result(result)
 
 
 async def in_daemon_thread(function: Callable[..., Result], *arguments: Any) -> Result:

@@ -32,6 +32,7 @@ from drike.research.runs.readable import require_readable
 from drike.research.runs.setup import Setup
 from drike.research.runs.usage import usage_recorded
 
+NEIGHBOURS_ASKED = "unedited answers"  # the phase, and its part of the usage
 SAMPLE = 20  # edits whose prompts are kept and that are judged by greedy and by generate
 
 
@@ -172,9 +173,9 @@ def ask_unedited(
     if whole == len(groups):
         return answers
 
-    yield PhaseStarted("unedited answers", len(groups), whole)
+    yield PhaseStarted(NEIGHBOURS_ASKED, len(groups), whole)
     asked = answers_by_group(model, groups[whole:], rule)
-    with usage_recorded(folder, "unedited answers", model), closing(asked):
+    with usage_recorded(folder, NEIGHBOURS_ASKED, model), closing(asked):
         for of_case in asked:
             files.append(path, map(asdict, of_case))
             answers.extend(of_case)
