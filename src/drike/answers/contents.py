@@ -124,7 +124,7 @@ def _conditions(text: str) -> tuple[str, ...]:
 
 
 def polarity(answer: str) -> str:
-    """Whether an answer begins with yes or no; else "", or "no" if all of it denies."""
+    """Whether an answer begins with yes or no; else ""."""
     lead = _LEAD.match(answer)
     begin = lead.end() if lead else 0
     said = _YES_OR_NO.match(answer, begin)
@@ -150,7 +150,11 @@ def share_of_items(
 
 @dataclass(frozen=True)
 class AnswerContent:
-    """An answer as policies are looked for in it. known: the stems that the question gives."""
+    """An answer as policies are looked for in it.
+
+    negated: the stems that it denies. asked: the words of the question. known: the stems that the
+    question and the names of the subject give.
+    """
 
     stems: frozenset[str]
     negated: frozenset[str]
@@ -171,10 +175,10 @@ class AnswerContent:
         present = 0
         for condition in conditions:
             own = _bounded_amounts(spelled_in_digits(condition))
-            given = [self._gives(amount) for amount in own]
-            if any(self._contradicts(amount) for amount in own if not self._gives(amount)):
+            missing = [amount for amount in own if not self._gives(amount)]
+            if any(map(self._contradicts, missing)):
                 return PartsGiven.NONE
-            present += all(given) and self._has_words(condition)
+            present += not missing and self._has_words(condition)
         if present == len(conditions):
             return PartsGiven.ALL
         return PartsGiven.SOME if present else PartsGiven.NONE

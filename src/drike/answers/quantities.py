@@ -235,18 +235,21 @@ def _amount_reader(name: str) -> Reader | None:
 
 def bounded(text: str, amount: Amount) -> BoundedAmount:
     """An amount with the bound before it or behind it."""
-    before = _BOUND.search(text[max(0, amount.begin - _BEFORE) : amount.begin])
+    text_before = text[max(0, amount.begin - _BEFORE) : amount.begin]
+    before = _BOUND.search(text_before)
     behind = _BOUND_BEHIND.match(text, amount.end)
     order = _ORDER.match(text, amount.end)
-    begin = amount.begin - (len(before[0]) if before else 0)
+
+    begin = amount.begin - len(before[0]) if before else amount.begin
     end = behind.end() if behind else amount.end
-    kinds = [kind for match in (before, behind) if match for kind in _kinds(match)]
-    bound = kinds[0] if kinds else ""
-    return BoundedAmount(amount, begin, end, bound, next(_kinds(order), "") if order else "")
+    bound = _kind(before) or _kind(behind)
+    return BoundedAmount(amount, begin, end, bound, _kind(order))
 
 
-def _kinds(match: re.Match[str]) -> Iterator[str]:
-    return (kind for kind, text in match.groupdict().items() if text)
+def _kind(match: re.Match[str] | None) -> str:
+    """The first named group that matches something; "" for none."""
+    groups = match.groupdict() if match else {}
+    return next((kind for kind, text in groups.items() if text), "")
 
 
 def is_same_bounded(own: BoundedAmount, other: BoundedAmount, asked: Iterable[str]) -> bool:

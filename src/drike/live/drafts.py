@@ -11,6 +11,7 @@ from drike.answers.statements import Stated
 from drike.answers.thoughts import without_thoughts
 from drike.edits.record import EditRecord, EditVersion, RecordError, Status
 from drike.edits.record_checks import checked
+from drike.encoders.base import FloatArray
 from drike.errors import DrikeError
 from drike.gates.index import EditIndex
 from drike.live.report_texts import EDGES, objects_of, statement_of, subject_of
@@ -81,9 +82,17 @@ def nearest(questions: Sequence[str], index: EditIndex) -> list[EditVersion | No
     if unnamed and index.encoder is not None and index.edits:
         vectors = index.embed([questions[place] for place in unnamed])
         for place, vector in zip(unnamed, vectors, strict=True):
-            edit_id, cosine = next(iter(index.nearest(vector).items()), (0, 0.0))
-            edits[place] = index.edits[edit_id] if cosine >= _SAME_EDIT else None
+            edits[place] = _nearest_edit(vector, index)
     return edits
+
+
+def _nearest_edit(vector: FloatArray, index: EditIndex) -> EditVersion | None:
+    """The edit with the text nearest to a question's vector, if that is near enough."""
+    cosine_by_edit = index.nearest(vector)
+    if not cosine_by_edit:
+        return None
+    edit_id, cosine = next(iter(cosine_by_edit.items()))  # the nearest comes first
+    return index.edits[edit_id] if cosine >= _SAME_EDIT else None
 
 
 def _named_edit(question: str, index: EditIndex) -> EditVersion | None:

@@ -34,9 +34,10 @@ def may_hold_password(text: str) -> bool:
 
 def without_secrets(address: str) -> str:
     """An address as a message may show it, also one that cannot be read."""
-    shown = _LOGIN.sub(rf"\g<scheme>{_HIDDEN}@", _folded(address))
+    folded = _folded(address)
+    shown = _LOGIN.sub(rf"\g<scheme>{_HIDDEN}@", folded)
     shown = _VALUE.sub(rf"\g<name>{_HIDDEN}", shown)
-    return address if shown == _folded(address) else shown
+    return address if shown == folded else shown
 
 
 def _folded(text: str) -> str:

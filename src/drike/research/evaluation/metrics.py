@@ -151,16 +151,22 @@ class Counts:
         rates = estimated(self.values[count:], self.drawn[:, count:], cases_asked, least)
 
         every_s = estimated(self.values[:count], self.drawn[:, :count])
-        for i, name in enumerate(RETENTION_OF_S):
-            value = every_s[i].value
-            if value is not None and every_s[i].low == every_s[i].high:
-                parts = [rates[place] for place in _parts_of(name)]
-                every_s[i] = _between_ends(value, parts)
-        return [*every_s, *rates]
+        with_width = [
+            _with_width(s, [rates[place] for place in _parts_of(name)])
+            for s, name in zip(every_s, RETENTION_OF_S, strict=True)
+        ]
+        return [*with_width, *rates]
+
+
+def _with_width(s: Estimate, rates: Sequence[Estimate]) -> Estimate:
+    """S; where resamples agree, which gives it no width, with the interval of its parts."""
+    if s.value is None or s.low != s.high:
+        return s
+    return _between_ends(s.value, rates)
 
 
 def _between_ends(s: float, rates: Sequence[Estimate]) -> Estimate:
-    """S with the interval of the ends of its parts, as resamples that agree give it no width."""
+    """S with the interval of the ends of its parts."""
     lows: list[Any] = [rate.low for rate in rates]
     highs: list[Any] = [rate.high for rate in rates]
     return Estimate(s, float(harmonic_mean(lows)), float(harmonic_mean(highs)))

@@ -14,8 +14,8 @@ from functools import partial
 
 from drike.answers.matching import first_line, normalise
 from drike.edits.edit import Aspect, EditCase, Probe
-from drike.models.answers import complete, model_input
-from drike.models.protocols import LanguageModel, Request
+from drike.models.answers import checked, complete, model_input
+from drike.models.protocols import LanguageModel, Request, Score
 from drike.prompts import Prompt
 from drike.research.evaluation.judge import Judge, OwnAnswer, Question, Rule, ends_line
 from drike.support.parallel import in_order
@@ -125,7 +125,8 @@ def _confirmed(
                 requests.append(Request(prompt, candidate, earlier=earlier))
 
     confirmed: dict[str, OwnAnswer] = {}
-    scores = model.score(requests) if requests else []
+    answers = model.score(requests) if requests else []
+    scores = checked(f"{model.info.name}.score", answers, Score, len(requests))
     for query, request, score in zip(queries, requests, scores, strict=True):
         if score.greedy and query not in confirmed:  # the whole answer comes first
             confirmed[query] = OwnAnswer(request.continuation, ended=ends_line(score.following))

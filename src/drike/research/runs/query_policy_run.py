@@ -9,10 +9,12 @@ from drike.edits.edit import EditCase
 from drike.errors import RunError
 from drike.models.protocols import LanguageModel
 from drike.research.editors.in_context import InContextEditor
+from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import QueryPolicy
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.case_answers import CaseAnswers, answers_under
+from drike.research.evaluation.judge import Rule
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.research.evaluation.unedited_answers import Retention, retained
 from drike.research.runs import checkpoint, files
@@ -55,24 +57,9 @@ def run_query_policy(
     cases = _cases_asked(folder, setup, model, method)
     cases = yield from _with_retention(folder, model, cases, method)
 
-    choices = actions(setup.pool.roles)
-    answers = recovered_answers(folder, cases, len(choices))
-    yield PhaseStarted("asking", len(cases), len(answers))
-    new_answers = answers_under(
-        choices,
-        model,
-        setup.pool,
-        cases[len(answers) :],
-        style=editor.style,
-        limit=editor.limit,
-        rule=method.rule,
+    answers = yield from _answers_to(
+        folder, model, cases, editor, pool=setup.pool, rule=method.rule
     )
-    with usage_recorded(folder, "answers", model), closing(new_answers):
-        for case_answers in new_answers:
-            files.append(folder / files.ANSWERS, [asdict(case_answers)])
-            answers.append(case_answers)
-            yield case_answers
-
     policy, expected = train_query_policy(
         QueryPolicy.untrained(trained.retriever.encoder, setup.pool.roles),
         cases[: len(train)],
@@ -95,6 +82,39 @@ def run_query_policy(
     )
     checkpoint.save(replace(trained, per_query=policy, promise=certified), folder)
     yield certified
+
+
+def _answers_to(
+    folder: Path,
+    model: LanguageModel,
+    cases: Sequence[EditCase],
+    editor: InContextEditor[RankAndCut],
+    *,
+    pool: Pool,
+    rule: Rule | None,
+) -> Generator[PhaseStarted | CaseAnswers, None, list[CaseAnswers]]:
+    """Ask every case under every action that the folder has no answers to; return all answers.
+
+    Yields the answers to each case after they are saved. Raises RunError.
+    """
+    choices = actions(pool.roles)
+    answers = recovered_answers(folder, cases, len(choices))
+    yield PhaseStarted("asking", len(cases), len(answers))
+    new_answers = answers_under(
+        choices,
+        model,
+        pool,
+        cases[len(answers) :],
+        style=editor.style,
+        limit=editor.limit,
+        rule=rule,
+    )
+    with usage_recorded(folder, "answers", model), closing(new_answers):
+        for case_answers in new_answers:
+            files.append(folder / files.ANSWERS, [asdict(case_answers)])
+            answers.append(case_answers)
+            yield case_answers
+    return answers
 
 
 def _cases_asked(
