@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -231,7 +232,7 @@ class HuggingFaceModel:
         """
         began = time.perf_counter()
         encoded = tokens.encode_prompts(self._tokenizer, prompts, self.template)
-        bare_prompts = self._encode_bare(against)
+        bare_prompts = self._encode_bare([each.turns for each in against])
         completions = []
         for prompt, bare, contrast in zip(encoded, bare_prompts, against, strict=True):
             self._check_length(len(prompt), max_tokens, "to be written")
@@ -247,12 +248,10 @@ class HuggingFaceModel:
         )
         return completions
 
-    def _encode_bare(self, against: Sequence[Against]) -> list[Tokens]:
-        """The tokens of the conversations without edits."""
-        turns: list[str | Turns] = []
-        for each in against:
-            turns.append(each.turns if len(each.turns) > 1 else each.turns[0])
-        return tokens.encode_prompts(self._tokenizer, turns, self.template)
+    def _encode_bare(self, conversations: Sequence[Turns]) -> list[Tokens]:
+        """The tokens of conversations without edits."""
+        prompts = [turns if len(turns) > 1 else turns[0] for turns in conversations]
+        return tokens.encode_prompts(self._tokenizer, prompts, self.template)
 
     def _write_contrasted(
         self,
@@ -357,15 +356,20 @@ class HuggingFaceModel:
 
     def _score_contrasted(self, requests: Sequence[Request]) -> list[Score]:
         began = time.perf_counter()
-        encoded = self._encode(requests)
+        # Requests that differ in their contrast alone have the same texts, which are encoded once.
+        plain = [replace(request, against=None) for request in requests]
+        distinct = list(dict.fromkeys(plain))
+        encoded_by_request = dict(zip(distinct, self._encode(distinct), strict=True))
+        encoded = [encoded_by_request[request] for request in plain]
         against = [request.against for request in requests if request.against is not None]
+        distinct_turns = list(dict.fromkeys(each.turns for each in against))
+        bare_by_turns = dict(zip(distinct_turns, self._encode_bare(distinct_turns), strict=True))
         pairs = []
-        for edited, bare, contrast in zip(
-            encoded, self._encode_bare(against), against, strict=True
-        ):
+        for edited, each in zip(encoded, against, strict=True):
+            bare = bare_by_turns[each.turns]
             continuation = edited.ids[edited.start :]
             after_bare = Encoded((*bare, *continuation), len(bare))
-            pairs.append(Contrasted(edited, after_bare, contrast.contrast))
+            pairs.append(Contrasted(edited, after_bare, each.contrast))
         lengths = [len(text.ids) for pair in pairs for text in pair.texts]
 
         def read() -> tuple[list[TokenScores], Usage]:
