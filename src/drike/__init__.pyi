@@ -34,10 +34,10 @@ from drike.models.protocols import Request as Request
 from drike.models.protocols import Score as Score
 from drike.models.protocols import Usage as Usage
 from drike.models.served import ApiOptions as ApiOptions
-from drike.prompts import Demonstration as Demonstration
-from drike.prompts import DemonstrationSet as DemonstrationSet
 from drike.prompts import Against as Against
 from drike.prompts import Contrast as Contrast
+from drike.prompts import Demonstration as Demonstration
+from drike.prompts import DemonstrationSet as DemonstrationSet
 from drike.prompts import Prompt as Prompt
 from drike.prompts import PromptStyle as PromptStyle
 from drike.prompts import Role as Role

@@ -36,7 +36,7 @@ class ModelInfo:
     continuations, or why not. identity: what tells it and its settings from others; no secrets.
     turns: whether it takes `Turns` for a prompt, and `Request.earlier`; a model that does not gets
     conversations as text. contrasts: whether it takes `Request.against`, and has the methods of
-    `ContrastiveModel`.
+    `ContrastiveModel`. edits_per_call: how many edits' questions it answers fastest in one call.
     """
 
     name: str
@@ -45,6 +45,7 @@ class ModelInfo:
     identity: Mapping[str, object] = field(default_factory=dict)
     turns: bool = False
     contrasts: bool = False
+    edits_per_call: int = 1
 
     @property
     def served(self) -> bool:
