@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from drike.errors import ModelError
 from drike.models.local import plans
-from drike.models.local.architecture import encoding_of, has_one_encoding
+from drike.models.local.architecture import encodings_of, has_one_encoding
 from drike.models.local.memory import bytes_to_keep, tokens_that_fit
 from drike.models.local.plans import Plan, Strategy
 from drike.models.local.prefix_cache import WORTH_KEEPING, PrefixCache
@@ -191,9 +191,9 @@ class Scorer:
 
     def _groups(self, requests: Sequence[Encoded]) -> Iterator[list[int]]:
         """Requests, by index, that are read together: within the budget, and with one encoding."""
+        encodings = encodings_of(self._model.config, [len(request.ids) for request in requests])
         indices_by_encoding: dict[int, list[int]] = defaultdict(list)
-        for i, request in enumerate(requests):
-            encoding = encoding_of(self._model.config, len(request.ids))
+        for i, encoding in enumerate(encodings):
             indices_by_encoding[encoding].append(i)
         for indices in indices_by_encoding.values():
             texts = [requests[i].ids for i in indices]
