@@ -140,10 +140,31 @@ class Scorer:
         for group in packs(prompts, self.budget, unrelated=0):
             related = [prompts[i] for i in group]
             if _shares_half(related):
-                longest = max(len(prompt) for prompt in related)
-                rows = max(2, _CACHED * self.budget // longest)
+                rows = self._rows(related, self.budget)
                 families += [group[i : i + rows] for i in range(0, len(group), rows)]
-        return families
+        return self._joined(families, prompts) if self.batches else families
+
+    def _joined(self, families: Sequence[list[int]], prompts: Sequence[Tokens]) -> list[list[int]]:
+        """Families of several edits that are completed at once, as far as a forward has room."""
+        joined: list[list[int]] = []
+        size = 0  # tokens of the last one's trees
+        for family in families:
+            added = len(build_tree([prompts[i] for i in family]))
+            if joined:
+                both = [*joined[-1], *family]
+                rows = self._rows([prompts[i] for i in both], self.together)
+                if size + added <= self.budget and len(both) <= rows:
+                    joined[-1] = both
+                    size += added
+                    continue
+            joined.append(family)
+            size = added
+        return joined
+
+    def _rows(self, prompts: Sequence[Tokens], tokens: int) -> int:
+        """How many prompts may be completed at once, whose keys and values are kept apart."""
+        longest = max(len(prompt) for prompt in prompts)
+        return max(2, _CACHED * tokens // longest)
 
     def _read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
         used = Usage()
