@@ -127,6 +127,7 @@ class HuggingFaceModel:
         self._model = model
         self._tokenizer = tokenizer
         self._name = name
+        self._window = context_window(model.config)
         self._remember = remember
         self._score_by_key: dict[bytes, Score] = {}
         self._scorer = Scorer(model, budget, strategy, keep)
@@ -188,7 +189,7 @@ class HuggingFaceModel:
         Others are found out by the check of their scores.
         """
         if self._scorer.plan.strategy == "naive":
-            window = context_window(self._model.config) or _REPEATED
+            window = self._window or _REPEATED
             length = max(2, min(_REPEATED, window))
             names = self._model.config.get_text_config().vocab_size
             ids = tuple(i % names for i in range(length))
@@ -425,7 +426,7 @@ class HuggingFaceModel:
 
         more: those besides the prompt's, for `what`.
         """
-        window = context_window(self._model.config)
+        window = self._window
         if window is not None and prompt + more > window:
             raise ModelError(
                 f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens"
