@@ -138,6 +138,10 @@ def _measure(options: argparse.Namespace) -> None:
         _ask(work, options, part=int(part), parts=int(parts))
     if int(parts) == 1:
         kept = read_kept(options.answers, options.model)
+        if kept.asked is not None and kept.asked.fingerprint != work.dataset.fingerprint:
+            sys.exit(
+                f"{options.answers} holds answers about {kept.asked.data}: give that as --data"
+            )
         material = Material(work.splits, kept, work.encoder, work.mixes)
         show_tables(material, options.model, price=options.price)
 
