@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from drike.errors import ModelError
 from drike.models.local import plans
-from drike.models.local.architecture import encoding_of, has_one_encoding
+from drike.models.local.architecture import encodings_of, has_one_encoding
 from drike.models.local.memory import bytes_to_keep, tokens_that_fit
 from drike.models.local.plans import Plan, Strategy
 from drike.models.local.prefix_cache import WORTH_KEEPING, PrefixCache
@@ -140,10 +140,31 @@ class Scorer:
         for group in packs(prompts, self.budget, unrelated=0):
             related = [prompts[i] for i in group]
             if _shares_half(related):
-                longest = max(len(prompt) for prompt in related)
-                rows = max(2, _CACHED * self.budget // longest)
+                rows = self._rows(related, self.budget)
                 families += [group[i : i + rows] for i in range(0, len(group), rows)]
-        return families
+        return self._joined(families, prompts) if self.batches else families
+
+    def _joined(self, families: Sequence[list[int]], prompts: Sequence[Tokens]) -> list[list[int]]:
+        """Families of several edits that are completed at once, as far as a forward has room."""
+        joined: list[list[int]] = []
+        size = 0  # tokens of the last one's trees
+        for family in families:
+            added = len(build_tree([prompts[i] for i in family]))
+            if joined:
+                both = [*joined[-1], *family]
+                rows = self._rows([prompts[i] for i in both], self.together)
+                if size + added <= self.budget and len(both) <= rows:
+                    joined[-1] = both
+                    size += added
+                    continue
+            joined.append(family)
+            size = added
+        return joined
+
+    def _rows(self, prompts: Sequence[Tokens], tokens: int) -> int:
+        """How many prompts may be completed at once, whose keys and values are kept apart."""
+        longest = max(len(prompt) for prompt in prompts)
+        return max(2, _CACHED * tokens // longest)
 
     def _read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
         used = Usage()
@@ -191,9 +212,9 @@ class Scorer:
 
     def _groups(self, requests: Sequence[Encoded]) -> Iterator[list[int]]:
         """Requests, by index, that are read together: within the budget, and with one encoding."""
+        encodings = encodings_of(self._model.config, [len(request.ids) for request in requests])
         indices_by_encoding: dict[int, list[int]] = defaultdict(list)
-        for i, request in enumerate(requests):
-            encoding = encoding_of(self._model.config, len(request.ids))
+        for i, encoding in enumerate(encodings):
             indices_by_encoding[encoding].append(i)
         for indices in indices_by_encoding.values():
             texts = [requests[i].ids for i in indices]
