@@ -3,14 +3,16 @@
 Of 200 questions about 40 made-up edits (`questions/premise_edits.csv`, `premise_questions.csv`), 97 presuppose the old
 object ("Since support closes at 5, whom do I call at 6?") and 103 something harmless, many of them with the old object
 in another role ("My order came at 5 pm. Can support send a new one?"). They were written by an author who had not seen
-the gate's rules. The rules for premises were chosen on the questions about the first 20 edits, the development half;
-the test half was looked at once. *Present*: of the questions that presuppose, the share that gets the fact. *Needless*:
+the gate's rules. The rules for premises were chosen on the questions about the first 20 edits, the development half.
+The test half has been looked at twice, since the first rules lost right facts in it, and its failures read then: it is
+no test any more. The *further* questions (`further_premise_questions.csv`, 50 that presuppose and 26 that do not, about
+the 30 edits of `second_edits.csv`) were written in between, as near misses, and tuned on. *Present*: of the questions that presuppose, the share that gets the fact. *Needless*:
 of the harmless ones, the share that gets any. Intervals are over edits, and over harmless questions.
 
 Simple rules to compare with: every edit whose subject is named (`Named`), and such edits whose old object is named as
 well, by words or as the same quantity.
 
-    python benchmarks/premises.py [--half development|test]
+    python benchmarks/premises.py [--half development|test|further]
     python benchmarks/premises.py --model smollm2 [--questions 60]
 
 With `--model`, questions that presuppose are asked of a local chat model through the path of `drike serve`, with the
@@ -53,7 +55,10 @@ from questions import FOLDER, Asked, applied_ids, rates, read_questions, stored_
 TITLE = "Questions that presuppose what an edit changed"
 EDITS = FOLDER / "premise_edits.csv"
 QUESTIONS = FOLDER / "premise_questions.csv"
-HALVES = ("development", "test")
+FURTHER = "further"
+FILES = dict.fromkeys(("development", "test"), (EDITS, QUESTIONS)) | {
+    FURTHER: (FOLDER / "second_edits.csv", FOLDER / "further_premise_questions.csv")
+}
 PARTS = GatewayParts(lambda _run, most: OpenedEditor(demonstrating(most)), placements)
 TOKENS = 60  # of an answer
 NOTE = "Brackets: 95 % interval by bootstrap; by Clopper and Pearson's where all agree."
@@ -62,7 +67,7 @@ NOTE = "Brackets: 95 % interval by bootstrap; by Clopper and Pearson's where all
 def main() -> None:
     """Print a table of gates, or of a model's answers."""
     parser = pages.parser(__doc__)
-    parser.add_argument("--half", choices=HALVES, default=HALVES[0], help="of the questions")
+    parser.add_argument("--half", choices=FILES, default="development", help="of the questions")
     parser.add_argument("--model", help="ask this local chat model")
     parser.add_argument("--questions", type=int, default=60, help="asked of the model")
     parser.add_argument("--seed", type=int, default=0, help="of the draw of these")
@@ -77,8 +82,9 @@ def main() -> None:
 def compare(half: str) -> None:
     """Print how the default gate, the gate before it knew premises, and simple rules fare."""
     gate = default_gate()
-    index = stored_index(EDITS, load_encoder(gate.encoder))
-    questions = [asked for asked in read_questions(QUESTIONS) if asked.half == half]
+    edits, file = FILES[half]
+    index = stored_index(edits, load_encoder(gate.encoder))
+    questions = [asked for asked in read_questions(file) if asked.half == half]
     with patch("drike.gates.comparison.held", lambda _question, _record: Held.NOT):
         without = applied_ids(gate, index, questions)
     named = applied_ids(Named(), index, questions)
@@ -93,7 +99,7 @@ def compare(half: str) -> None:
     for name, ids in applied.items():
         present, _, _, needless = rates(questions, ids)
         rows.append([name, present, needless])
-    title = f"{half} half: {wanting} questions presuppose, {len(questions) - wanting} are harmless"
+    title = f"{half}: {wanting} questions presuppose, {len(questions) - wanting} are harmless"
     pages.draw(title, ("rule", "present", "needless"), rows, NOTE)
 
 

@@ -22,10 +22,41 @@ _LONGEST = 1_000  # characters of a question that is read
 _SHORTEST_STEM = 3  # letters
 _NUMBER = regex.compile(r"\d+(?:[.,:]\d+)*")
 
-_LINKS = (
-    "still now only just really always currently as early much about up to until till at on in by "
-    "for of a an the fine ok okay safe good available sold allowed priced"
-).split()
+_LINKS = [
+    "still",
+    "now",
+    "only",
+    "just",
+    "really",
+    "always",
+    "currently",
+    "as",
+    "early",
+    "much",
+    "about",
+    "up",
+    "to",
+    "until",
+    "till",
+    "at",
+    "on",
+    "in",
+    "by",
+    "for",
+    "of",
+    "a",
+    "an",
+    "the",
+    "fine",
+    "ok",
+    "okay",
+    "safe",
+    "good",
+    "available",
+    "sold",
+    "allowed",
+    "priced",
+]
 _LINK = rf"(?:(?:{'|'.join(_LINKS)})\s+){{0,4}}"
 _IS = r"(?:'s|\s+(?:is|are|was|were|costs?))\s+"
 _END = r"(?=\s*(?:$|[,.;:?!)\"'-]|(?:an?|per|each|every|here|now|today|and|so|but|right|or)\b))"
@@ -45,8 +76,8 @@ _SAID = regex.compile(
 _DAYS = regex.compile(
     r"(?:(?:on|every)\s+)?(?:mon|tues|wednes|thurs|fri|satur|sun)days?", regex.IGNORECASE
 )
-# Where a quantity is surely something else's: "I won 249 euros", "a mug for 19.90", "330 metres from
-# it", "2 years ago", "our taxi to it comes at 11 am".
+# Where a quantity is surely something else's: "I won 249 euros", "a mug for 19.90", "2 years ago",
+# "330 metres from it", "our taxi to it comes at 11 am".
 _FIRST_PERSON = r"(?:i|i've|i'm|we|we've|he|she|they)"
 _OF_ANOTHER = regex.compile(
     rf"\b{_FIRST_PERSON}\s+(?!only\b)(?:(?!\bit\b)[^,.;:?!])*(?<!\bthe\s){_OBJECT}"
@@ -118,7 +149,7 @@ def _marked(question: str, old_object: str) -> str:
     if number is None:
         return text
     bare = rf"(?<![\w.,:]){regex.escape(number[0])}(?![\w:%]|[.,]\d|\s?[ap]\.?m\b)"
-    return regex.sub(bare, _OBJECT, text)
+    return str(regex.sub(bare, _OBJECT, text))
 
 
 def _with_marks_for_name(question: str, name: str) -> str:

@@ -41,8 +41,8 @@ _SIGNATURE = regex.compile(
     regex.IGNORECASE,
 )
 _LEAD = regex.compile(
-    r"^(?:(?:yes|no|sure|sorry|hi|hello|dear|well|of course|unfortunately|good news|thank you|thanks)"
-    r"\b[^,.!:]{0,30}[,.!:]\s+)+",
+    r"^(?:(?:yes|no|sure|sorry|hi|hello|dear|well|of course|unfortunately|good news|thank you"
+    r"|thanks)\b[^,.!:]{0,30}[,.!:]\s+)+",
     regex.IGNORECASE,
 )
 _OF_CUSTOMER = (
@@ -55,12 +55,15 @@ _ABOUT_CUSTOMER = regex.compile(
     rf"|\b{_OF_CUSTOMER}\s+(?:number|no\.?|nr\.?|id)?\s*(?:is\s+)?#?\d{{4,}}",
     regex.IGNORECASE,
 )
-_NEGATED = regex.compile(r"\b(?:nothing|nobody|none|neither|unable|nichts|niemand|nada|rien)\b", regex.I)
+_NEGATED = regex.compile(
+    r"\b(?:nothing|nobody|none|neither|unable|nichts|niemand|nada|rien)\b", regex.I
+)
 _NOUN_PHRASE = regex.compile(
     r"\b(?:the|our|an?|der|die|das|el|la|le)\s+((?:[\w'-]+\s+){0,4}?[\w'-]+)\s+"
     r"(?:is|are|was|were|costs?|takes?|opens?|closes?|comes?|has|have|ist|sind|kostet|est|es)\b",
     regex.IGNORECASE,
 )
+_BEGINNING = regex.compile(r"(\p{Lu}[\w-]+) (?:is|was|has|\p{Ll}+s)\b")  # "Aria opens at 9"
 _JOINER = regex.compile(r",\s*(?:and\s+|und\s+)?|\s+(?:and|und|y|et|or)\s+")
 _PREPOSITION = regex.compile(r"^(?:in|on|at|for|with)\s+", regex.IGNORECASE)
 _MOST_ITEM_WORDS = 3
@@ -249,7 +252,7 @@ def _denies(text: str) -> bool:
 
 
 def _plain(sentence: str) -> str:
-    return regex.sub(r"(?i)\b(?:not|no|never|cannot|nicht)\b|n't\b", " ", sentence)
+    return str(regex.sub(r"(?i)\b(?:not|no|never|cannot|nicht)\b|n't\b", " ", sentence))
 
 
 def _aligned(capture: Draft) -> list[tuple[str, str]]:
@@ -294,7 +297,7 @@ def _change(replaced: _Replaced, capture: Draft, index: EditIndex) -> Change:
 
 
 def _subject(replaced: _Replaced, capture: Draft) -> str:
-    """What the sentences are about: a name that both texts have, else what the question is about."""
+    """What the sentences are about: a name that both have, else what the question asks about."""
     objects = f"{replaced.old}\n{replaced.new}"
 
     def names(*texts: str) -> list[str]:
@@ -323,7 +326,10 @@ def _subject(replaced: _Replaced, capture: Draft) -> str:
     for text in (replaced.sent_sentence, replaced.draft_sentence, capture.question):
         found = _NOUN_PHRASE.search(text)
         if found and not mentions(found[1], replaced.new):
-            return found[1].strip()
+            return str(found[1]).strip()
+    beginning = _BEGINNING.match(replaced.sent_sentence)
+    if beginning and replaced.draft_sentence.startswith(f"{beginning[1]} "):
+        return str(beginning[1])
     shared = _longest_shared(capture.question, replaced.sent_sentence)
     if shared and not mentions(shared, replaced.new):
         return shared
@@ -345,7 +351,7 @@ def _longest_shared(question: str, sentence: str) -> str:
 
 
 def _query(replaced: _Replaced, capture: Draft, subject: str) -> str:
-    """The text before the object in one of the sentences, else the question; each names the subject."""
+    """The text before the object in a sentence that names the subject there, else the question."""
     if replaced.new in ("yes", "no"):
         return capture.question if mentions(capture.question, subject) else ""
     sentences = (
@@ -356,7 +362,7 @@ def _query(replaced: _Replaced, capture: Draft, subject: str) -> str:
         before, found, _ = sentence.partition(value)
         before = _LEAD.sub("", before.strip()).strip()
         if found and mentions(before, subject) and before.casefold() != subject.casefold():
-            return before[0].upper() + before[1:]
+            return f"{before[0].upper()}{before[1:]}"
     if mentions(capture.question, subject) and is_open(capture.question):
         return capture.question
     rest = replaced.sent_sentence.replace(replaced.new, "...").strip(EDGES)

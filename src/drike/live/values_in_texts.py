@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import regex
 
@@ -17,9 +18,7 @@ from drike.answers.times import times
 from drike.answers.values import uniform
 from drike.text.relation_words import is_empty
 
-_MONEY = frozenset(
-    ("euro", "dollar", "pound sterling", "franc", "yen", "rupee", "zloty", "krona")
-)
+_MONEY = frozenset(("euro", "dollar", "pound sterling", "franc", "yen", "rupee", "zloty", "krona"))
 _NAME = "name"
 _MONTH = (
     r"(?:jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|may|mai|june?|juni|july?"
@@ -50,7 +49,10 @@ _CODE = regex.compile(
 _ORDINAL = regex.compile(
     r"\b(?P<number>\d+)(?:st|nd|rd|th)\s+(?P<word>floor|level|gate|place|edition)\b", regex.I
 )
-_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
+_ORDINALS = (
+    *("first", "second", "third", "fourth", "fifth"),
+    *("sixth", "seventh", "eighth", "ninth", "tenth"),
+)
 _ORDINAL_WORD = regex.compile(
     rf"\b(?P<number>{'|'.join(_ORDINALS)})\s+(?P<word>floor|level|gate|place|edition)\b", regex.I
 )
@@ -65,8 +67,11 @@ _HALVES = {
     "a quarter of an hour": "15 minutes",
     "a fortnight": "14 days",
 }
-_RATE = regex.compile(r"\s*(?:/\s?|\b(?:an?|per|each|pro|par|por)\s)(?:month|year|night|day|week"
-                      r"|person|hour|monat|jahr|nacht|tag|woche|mes|mois)\b.*$", regex.IGNORECASE)
+_RATE = regex.compile(
+    r"\s*(?:/\s?|\b(?:an?|per|each|pro|par|por)\s)(?:month|year|night|day|week"
+    r"|person|hour|monat|jahr|nacht|tag|woche|mes|mois)\b.*$",
+    regex.IGNORECASE,
+)
 _YEAR = regex.compile(r"(?:1\d|20)\d\d")
 _NAMES = regex.compile(
     r"(?:(?:Dr|St)\.\s)?\p{Lu}(?:[\w-]|['’](?!s\b))*"
@@ -74,7 +79,10 @@ _NAMES = regex.compile(
 )
 _OFFICE = regex.compile(r"\p{Lu}{2,4} of (?:the )?")  # as "CEO of" in "CEO of Brightloaf"
 _NO_NAMES = frozenset(
-    "i dear hi hello mr mrs ms dr usd eur gbp am pm ok thanks sorry please yes no line hd".split()
+    (
+        *("i", "dear", "hi", "hello", "mr", "mrs", "ms", "dr", "usd", "eur", "gbp", "am", "pm"),
+        *("ok", "thanks", "sorry", "please", "yes", "no", "line", "hd"),
+    )
 )
 
 
@@ -158,7 +166,8 @@ def _times_and_amounts(text: str) -> Iterator[Value]:
         if time.is_marked:
             yield Value("time", time.minutes, text[time.begin : time.end], time.begin, time.end)
     for match in _FREE.finditer(text):
-        yield _value("money", Amount(*match.span(), frozenset({("euro", 0)})), match)  # type: ignore[arg-type]
+        nothing = Amount(match.start(), match.end(), frozenset({("euro", Fraction(0))}))
+        yield _value("money", nothing, match)
     for amount in amounts(text):
         yield from _amount(text, amount)
 
