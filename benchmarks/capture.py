@@ -24,7 +24,7 @@ from pathlib import Path
 from drike.answers.matching import normalise
 from drike.answers.quantities import AnswerRead, reader_of
 from drike.gates.index import EditIndex
-from drike.live.captures import CaptureKind, Change, Draft, changes_in
+from drike.live.captures import CaptureKind, DraftChange, Draft, changes_in
 from drike.support.table import Cell, Estimate, Number, as_text
 from lib import pages
 from questions import FOLDER, stored_index
@@ -68,14 +68,14 @@ def _objects(cell: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(part.split(" / ")) for part in cell.split(" && ") if part)
 
 
-def is_right_kind(pair: Pair, changes: Sequence[Change]) -> bool:
+def is_right_kind(pair: Pair, changes: Sequence[DraftChange]) -> bool:
     """Whether a pair was taken for what it is."""
     kinds = {change.kind for change in changes}
     wanted = CaptureKind.NOTHING if pair.kind == STYLE else CaptureKind(pair.kind)
     return kinds == {wanted}
 
 
-def has_right_objects(pair: Pair, changes: Sequence[Change]) -> bool:
+def has_right_objects(pair: Pair, changes: Sequence[DraftChange]) -> bool:
     """Whether all objects of a pair are found, and no others."""
     if len(changes) != len(pair.new):
         return False
@@ -96,7 +96,7 @@ def _is_one_of(found: str, alternatives: Sequence[str]) -> bool:
     return False
 
 
-def has_right_subject(pair: Pair, changes: Sequence[Change]) -> bool:
+def has_right_subject(pair: Pair, changes: Sequence[DraftChange]) -> bool:
     """Whether each change is about the subject."""
     known = {normalise(subject) for subject in pair.subjects}
     return all(normalise(change.subject) in known for change in changes)

@@ -6,8 +6,9 @@ in another role ("My order came at 5 pm. Can support send a new one?"). They wer
 the gate's rules. The rules for premises were chosen on the questions about the first 20 edits, the development half.
 The test half has been looked at twice, since the first rules lost right facts in it, and its failures read then: it is
 no test any more. The *further* questions (`further_premise_questions.csv`, 50 that presuppose and 26 that do not, about
-the 30 edits of `second_edits.csv`) were written in between, as near misses, and tuned on. *Present*: of the questions that presuppose, the share that gets the fact. *Needless*:
-of the harmless ones, the share that gets any. Intervals are over edits, and over harmless questions.
+the 30 edits of `second_edits.csv`) were written in between, as near misses, and tuned on. *Present*: of the questions
+that presuppose, the share that gets the fact. *Needless*: of the harmless ones, the share that gets any. Intervals are
+over edits, and over harmless questions.
 
 Simple rules to compare with: every edit whose subject is named (`Named`), and such edits whose old object is named as
 well, by words or as the same quantity.

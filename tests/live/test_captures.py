@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from drike.edits.record import EditRecord
-from drike.live.captures import CaptureKind, Change, Draft, changes_in
+from drike.live.captures import CaptureKind, DraftChange, Draft, changes_in
 from tests.fakes.indexes import indexed
 
 RETURNS = EditRecord("Quill", "What is the return period at Quill?", "45 days", "30 days")
 
 
-def decided(draft: str, sent: str, question: str = "", context: str = "") -> list[Change]:
+def decided(draft: str, sent: str, question: str = "", context: str = "") -> list[DraftChange]:
     return changes_in(Draft(draft, sent, question, context), indexed(RETURNS))
 
 

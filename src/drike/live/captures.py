@@ -88,7 +88,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Change:
+class DraftChange:
     """What was decided about a change to a draft, and why.
 
     query: the text before the object, or a question. edit: the one that says this already, or whose
@@ -114,7 +114,7 @@ class _Replaced:
     sent_sentence: str
 
 
-def changes_in(capture: Draft, index: EditIndex) -> list[Change]:
+def changes_in(capture: Draft, index: EditIndex) -> list[DraftChange]:
     """What a person changed, one item at least. index: of the edits in use."""
     if normalise(capture.draft) == normalise(capture.sent):
         return [_nothing("both texts say the same")]
@@ -131,8 +131,8 @@ def changes_in(capture: Draft, index: EditIndex) -> list[Change]:
     return decisive or changes
 
 
-def _nothing(why: str) -> Change:
-    return Change(CaptureKind.NOTHING, why)
+def _nothing(why: str) -> DraftChange:
+    return DraftChange(CaptureKind.NOTHING, why)
 
 
 def _is_about_customer(replaced: _Replaced) -> bool:
@@ -266,7 +266,7 @@ def _aligned(capture: Draft) -> list[tuple[str, str]]:
     return pairs
 
 
-def _change(replaced: _Replaced, capture: Draft, index: EditIndex) -> Change:
+def _change(replaced: _Replaced, capture: Draft, index: EditIndex) -> DraftChange:
     """What becomes of a replaced value, by the edits that exist."""
     texts = (capture.question, replaced.sent_sentence, replaced.draft_sentence, capture.context)
     named = [
@@ -278,7 +278,7 @@ def _change(replaced: _Replaced, capture: Draft, index: EditIndex) -> Change:
             continue
         why = f"edit {edit.id} says this already: its wordings miss the question"
         record = edit.record
-        return Change(
+        return DraftChange(
             CaptureKind.WORDING, why, replaced.old, replaced.new, record.subject, record.query, edit
         )
 
@@ -293,7 +293,7 @@ def _change(replaced: _Replaced, capture: Draft, index: EditIndex) -> Change:
     why = f'"{replaced.new}" took the place of "{replaced.old}"'
     if changed:
         why += f", which edit {changed.id} has"
-    return Change(CaptureKind.EDIT, why, replaced.old, replaced.new, subject, query, changed)
+    return DraftChange(CaptureKind.EDIT, why, replaced.old, replaced.new, subject, query, changed)
 
 
 def _subject(replaced: _Replaced, capture: Draft) -> str:
@@ -369,6 +369,6 @@ def _query(replaced: _Replaced, capture: Draft, subject: str) -> str:
     return f'{subject}: "{rest}", where the dots stand for' if subject else ""
 
 
-def texts_of(changes: Iterable[Change]) -> Sequence[str]:
+def texts_of(changes: Iterable[DraftChange]) -> Sequence[str]:
     """What was decided and why, a line each."""
     return [f"{change.kind}: {change.why}" for change in changes]
