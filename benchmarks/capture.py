@@ -24,7 +24,7 @@ from pathlib import Path
 from drike.answers.matching import normalise
 from drike.answers.quantities import AnswerRead, reader_of
 from drike.gates.index import EditIndex
-from drike.live.captures import CaptureKind, DraftChange, Draft, changes_in
+from drike.live.captures import CaptureKind, Draft, DraftChange, changes_in
 from drike.support.table import Cell, Estimate, Number, as_text
 from lib import pages
 from questions import FOLDER, stored_index

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drike.edits.record import EditRecord
-from drike.live.captures import CaptureKind, DraftChange, Draft, changes_in
+from drike.live.captures import CaptureKind, Draft, DraftChange, changes_in
 from tests.fakes.indexes import indexed
 
 RETURNS = EditRecord("Quill", "What is the return period at Quill?", "45 days", "30 days")
