@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from drike.errors import ModelError
 from drike.models.local import plans
 from drike.models.local.architecture import encodings_of, has_one_encoding
-from drike.models.local.memory import bytes_to_keep, tokens_that_fit
+from drike.models.local.memory import PREDICTING, bytes_to_keep, tokens_that_fit
 from drike.models.local.plans import Plan, Strategy
 from drike.models.local.prefix_cache import WORTH_KEEPING, PrefixCache
 from drike.models.local.scoring import PackedRequests, Scored, TokenScores, pack
@@ -47,6 +47,11 @@ class _Group(NamedTuple):
     def size(self) -> int:
         """Tokens of the tree."""
         return 0 if self.packed is None else len(self.packed.tree)
+
+    @property
+    def rows(self) -> int:
+        """Its tokens whose logits are computed."""
+        return 0 if self.packed is None else len(self.packed.rows)
 
 
 class TokenBudget(NamedTuple):
@@ -204,11 +209,21 @@ class Scorer:
             of_group = [requests[i] for i in indices]
             packed_groups.append(_Group(indices, of_group, pack(of_group)))
         packed_groups.sort(key=lambda group: group.size, reverse=True)
-        begin = 0
-        while begin < len(packed_groups):
-            count = max(1, self.together // packed_groups[begin].size)
-            yield packed_groups[begin : begin + count]
-            begin += count
+        batch: list[_Group] = []
+        for group in packed_groups:
+            if batch and not self._has_room([*batch, group]):
+                yield batch
+                batch = []
+            batch.append(group)
+        if batch:
+            yield batch
+
+    def _has_room(self, batch: Sequence[_Group]) -> bool:
+        """Whether trees, padded to the longest, and the logits of their rows fit in one forward."""
+        longest = max(group.size for group in batch)
+        most_rows = max(group.rows for group in batch)
+        fits = len(batch) * longest <= self.together
+        return fits and len(batch) * most_rows <= PREDICTING * self.together
 
     def _groups(self, requests: Sequence[Encoded]) -> Iterator[list[int]]:
         """Requests, by index, that are read together: within the budget, and with one encoding."""
