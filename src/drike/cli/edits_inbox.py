@@ -146,9 +146,9 @@ def _open_samples(store: EditStore, numbers: Sequence[int]) -> None:
 def _draft(store: EditStore, numbers: Sequence[int], model: str | None) -> None:
     reader = None
     if model:
-        from drike.cli.edits_add import open_writer
+        from drike.cli.suggesting import open_writer
 
-        reader = open_writer(ModelOptions(model), ApiOptions(), ask=False)
+        reader = open_writer(ModelOptions(model), ApiOptions(), ask=False).model
     index = EditIndex.of(in_force(store))
     changes = drafts.draft(store, numbers, index, author=author(), model=reader)
     print_changes(changes)
