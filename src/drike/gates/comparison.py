@@ -17,11 +17,13 @@ from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
 from drike.gates.index import EditIndex, agreements
 from drike.gates.name_index import Mention
 from drike.gates.parsed_query import ParsedQuery
+from drike.gates.premises import Held, held
 from drike.gates.relations import (
     about_another,
     asks_value,
     object_features,
     relation_features,
+    share_in_words,
     share_said,
 )
 from drike.gates.wordings import Agreement
@@ -45,6 +47,10 @@ _MOST_COMPARED = 64
 # to a near miss, if that is as near as the second.
 _NEARER_EDIT = 0.15
 _NEAR_MISS = 0.4
+# Of a question that holds the old object, but with words of something else.
+_OTHER = 0.7
+# The least nearness of one that holds it as what the edit is about.
+_NEAR_OF_PREMISE = 0.4
 _BEFORE_NAMES = frozenset(("of", "in", "for", "at", "by", "from", "with"))
 
 # The agreement of an edit and a question for the value that the subject's own name says.
@@ -106,12 +112,26 @@ class Reading:
         """
         part = nearest.text
         mentions = self.parsed.by_edit[edit.id]
-        if asks_value(part, edit.record):
+        old_object = held(part, edit.record) if self.subjects is None else Held.NOT
+        if asks_value(part, edit.record) or old_object is Held.ALONE:
             agreement = _FULL_AGREEMENT
             share = 1.0
+        elif old_object is Held.OTHERWISE:
+            agreement = agreement._replace(other=max(agreement.other, _OTHER))
+            share = 0.0
+        elif old_object is Held.MEANT:
+            near = max(agreement.near, _NEAR_OF_PREMISE)
+            agreement = agreement._replace(near=near)
+            share = 1.0
+        elif old_object is Held.NAMED:
+            share = 1.0
+        elif old_object is Held.IN_DOUBT:
+            share = share_in_words(part, edit.record)
         else:
             share = share_said(part, edit.record)
 
+        # Who holds the old object against the edit asks about it, whatever else is near.
+        is_missed = missed and old_object is Held.NOT
         features = {
             "masked": agreement.near,
             "margin": nearest.margin,
@@ -120,7 +140,7 @@ class Reading:
             "other": agreement.other,
             "known": agreement.known,
             "said": share,
-            ANOTHER: float(missed or self._is_about_another(edit, part)),
+            ANOTHER: float(is_missed or self._is_about_another(edit, part)),
             **relation_features(part, masked_query),
             **self._features_of_name(edit.id),
         }

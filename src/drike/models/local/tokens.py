@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drike.errors import ModelError, reason, require_unicode
@@ -24,6 +25,7 @@ Tokens = tuple[int, ...]
 Offsets = Sequence[tuple[int, int]]  # of tokens: begin and end in the text
 
 _TEMPLATE_SECONDS = 5.0
+_DECODED = 1 << 14  # texts of tokens that are remembered
 
 
 class Encoded(NamedTuple):
@@ -155,6 +157,11 @@ def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
 
 def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """Decode tokens to text, without special tokens and without clean-up."""
+    return _decoded(tokenizer, tuple(ids))
+
+
+@lru_cache(_DECODED)  # one continuation follows many prompts
+def _decoded(tokenizer: Tokenizer, ids: Tokens) -> str:
     return str(
         tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
     )

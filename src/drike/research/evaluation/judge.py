@@ -15,7 +15,13 @@ from typing import Literal
 from drike.answers.matching import ends_answer, ends_word, equals, first_line, matches
 from drike.edits.edit import Probe
 from drike.errors import UsageError
-from drike.models.answers import WrittenAnswer, checked, model_input, write_answers
+from drike.models.answers import (
+    WrittenAnswer,
+    checked,
+    contrast_input,
+    model_input,
+    write_answers,
+)
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel, Request, Score
 from drike.prompts import Prompt
 
@@ -275,9 +281,10 @@ class Judge:
         if question.own is not None:
             continuations.append(question.own.text)
         text, earlier = model_input(self.model, question.prompt)
+        against = contrast_input(self.model, question.prompt)
         prompt = text + written.reasoning
         return [
-            Request(prompt, continuation, len(written.reasoning), earlier)
+            Request(prompt, continuation, len(written.reasoning), earlier, against)
             for continuation in continuations
         ]
 
@@ -324,13 +331,27 @@ def ask_probes(
 
     prompts: [choices][probes], too.
     """
+    [verdicts] = ask_cases(judge, [probes], [prompts])
+    return verdicts
+
+
+def ask_cases(
+    judge: Judge,
+    probes_by_case: Sequence[Sequence[Probe]],
+    prompts_by_case: Sequence[Sequence[Sequence[Prompt]]],
+) -> list[list[list[Verdict]]]:
+    """What `ask_probes` returns for each of several cases, asked in one call."""
     questions = []
-    for prompts_of_choice in prompts:
-        for prompt, probe in zip(prompts_of_choice, probes, strict=True):
-            distractor = probe.distractor if judge.rule.compares else None
-            questions.append(Question(prompt, probe.target, distractor))
+    for probes, prompts in zip(probes_by_case, prompts_by_case, strict=True):
+        for prompts_of_choice in prompts:
+            for prompt, probe in zip(prompts_of_choice, probes, strict=True):
+                distractor = probe.distractor if judge.rule.compares else None
+                questions.append(Question(prompt, probe.target, distractor))
     verdicts = iter(judge.ask(questions))
-    return [[next(verdicts) for _ in probes] for _ in prompts]
+    return [
+        [[next(verdicts) for _ in probes] for _ in prompts]
+        for probes, prompts in zip(probes_by_case, prompts_by_case, strict=True)
+    ]
 
 
 def is_right(verdict: Verdict) -> bool:
