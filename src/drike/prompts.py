@@ -133,6 +133,9 @@ class Contrast:
             raise ValueError(f"plausible is a share from 0 to 1, not {self.plausible}")
 
 
+NO_CONTRAST = Contrast(0.0)
+
+
 @dataclass(frozen=True)
 class Against:
     """What an answer is contrasted with: the same conversation without edits, its question last."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import transformers
@@ -85,13 +85,6 @@ def load(
         raise refusal(name_or_path, error) from error
     opened.usage = Usage()
     return opened
-
-
-class ContrastedMessages(NamedTuple):
-    """The messages of a chat without edits, and how its answer is contrasted with theirs."""
-
-    messages: list[dict[str, str]]
-    contrast: Contrast
 
 
 class HuggingFaceModel:
@@ -279,21 +272,23 @@ class HuggingFaceModel:
         messages: list[dict[str, str]],
         max_tokens: int,
         tell: Callable[[str], None] | None = None,
-        against: ContrastedMessages | None = None,
+        *,
+        bare: list[dict[str, str]] | None = None,
+        contrast: Contrast | None = None,
     ) -> Completion:
         """Answer a conversation of messages with role and content, greedily.
 
-        tell: is given the text so far after each token. against: the conversation without edits, to
-        contrast the answer with. Raises ModelError.
+        tell: is given the text so far after each token. bare: the conversation without edits, with
+        which the answer is contrasted. Raises ModelError.
         """
         prompt = self._encode_messages(messages)
         self._check_length(len(prompt), max_tokens, "to be written")
-        if against is None:
+        if bare is None or contrast is None:
             [completion] = self._write([prompt], max_tokens, None, tell)
             return completion
-        bare = self._encode_messages(against.messages)
+        bare_prompt = self._encode_messages(bare)
         return self._write_contrasted(
-            prompt, bare, against.contrast, max_tokens=max_tokens, tell=tell
+            prompt, bare_prompt, contrast, max_tokens=max_tokens, tell=tell
         )
 
     def _encode_messages(self, messages: list[dict[str, str]]) -> Tokens:
