@@ -275,9 +275,11 @@ def test_a_report_whose_edit_is_there_adds_a_wording_to_it_though_another_edit_i
 
 def test_an_edit_with_the_right_object_by_chance_is_left_alone(tmp_path: Path) -> None:
     mother = EditRecord("Ann Lee", "The mother of Ann Lee is", "Bea Kay")
+    boss = EditRecord("Ann Lee", "The boss of Ann Lee's father at work is", "Tom Ray")
     asked = "Who is the father of Ann Lee?"
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         store.put(mother)
+        store.put(boss)
         [report] = Inbox(store.database).add([Report(asked, "Tom", "Bea Kay")], None)
         index = EditIndex.of(snapshot(store).in_force(datetime.now(UTC)))
-        assert len(draft(store, [report.number], index)) == 1 and len(snapshot(store).edits) == 2
+        assert len(draft(store, [report.number], index)) == 1 and len(snapshot(store).edits) == 3

@@ -128,7 +128,7 @@ def draft(
     fields = fields_by(model, main) if model else {}
 
     edit = _answering(main, index) or nearest([main.question], index)[0]
-    if edit is not None and _is_answered_by(edit.record, main):
+    if edit is not None and _is_said_by(edit.record, main):
         return with_wordings(store, edit, reports, author)
     # The edit is kept first: a kill in between leaves a report open, and never closed for nothing.
     with inbox.transaction(), store.transaction():
