@@ -1,4 +1,4 @@
-"""The gate on firms' questions once it is known, when a fact is written, what it answers. No model is asked by default.
+"""The gate on firms' questions, once it is known when a fact is written what it answers. No model is asked.
 
     python benchmarks/written.py [--written hand smollm2 templates] [--stored firm|all]
 
