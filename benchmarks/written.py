@@ -2,15 +2,15 @@
 
     python benchmarks/written.py [--written hand smollm2 templates] [--stored firm|all]
 
-The development half of `questions/firms.csv` ([firms](firms.md)), of which nothing but the facts was seen by what wrote
-for them. Each fact gets up to ten questions that it answers and ten near misses, as `drike edits reword` would store
+The development half of `questions/firms.csv` (`benchmarks/firms.py`), of whose questions nothing was seen by what wrote
+for the facts. Each gets up to ten questions that it answers and ten near misses, as `drike edits reword` would store
 them all, after the checks of `drike.live.suggestions`. They come from `questions/firms_written.csv`, a list by hand
-that stands in for a strong model; from SmolLM2 with 135 million parameters, far too weak for the task, as an upper bound
+that stands in for a strong model; from SmolLM2 with 135 million parameters, too weak for the task, as an upper bound
 on harm (`questions/firms_smollm2.csv` holds what it wrote; `--ask smollm2` writes that file anew); and from the
 templates of relations. Only firms for whose facts all of these were written count.
 
 The gate is the default one. Rows in which only paraphrases or only near misses are stored, or in which both are stored
-as if people had written them, say what each part is worth. Columns as in [firms](firms.md). Differences are paired, to
+as if people had written them, say what each part is worth. Columns as in `firms.py`. Differences are paired, to
 the first row.
 """
 
