@@ -15,7 +15,7 @@ from drike.gates.index import EditIndex
 from drike.gateway.control.webhooks import Notifier
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.live import drafts
-from drike.live.report_progress import Evidence, ReportProgress, Stage, progress_of
+from drike.live.report_progress import EditEvidence, ReportProgress, Stage, progress_of
 from drike.stores import moves
 from drike.stores.edit_store import EditStore
 from drike.stores.inbox import Inbox, Report
@@ -37,7 +37,7 @@ LIMA = Report(ASKED, "It is Lima.", "Oslo, not Lima")
 
 def progress(store: EditStore) -> ReportProgress:
     report = Inbox(store.database).report(1)
-    return progress_of(report, store, Evidence.of(store, snapshot(store)))
+    return progress_of(report, store, EditEvidence.of(store, snapshot(store)))
 
 
 def verified(version: int, *, holds: bool) -> Verification:

@@ -17,7 +17,7 @@ from drike.live import drafts
 from drike.live.captures import CaptureKind
 from drike.live.capturing import capture
 from drike.live.draft_files import DRAFTS_LOOKED_FOR, read_drafts
-from drike.live.report_progress import Evidence, progress_of
+from drike.live.report_progress import EditEvidence, progress_of
 from drike.models import ApiOptions
 from drike.models.protocols import LanguageModel
 from drike.stores.edit_store import EditStore
@@ -175,7 +175,7 @@ def _reader(model: str | None) -> LanguageModel | None:
 def _show(store: EditStore, report: Report) -> None:
     say(f"Report {report.number}, {report.at}, {report.state}")
     if report.state is not ReportState.SAMPLE:
-        evidence = Evidence.of(store, snapshot(store))
+        evidence = EditEvidence.of(store, snapshot(store))
         say(progress_of(report, store, evidence).sentence)
     values = {name: getattr(report, name) for name in _FIELDS}
     say_lines(f"{name}: {value}" for name, value in values.items() if value)

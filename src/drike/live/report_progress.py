@@ -114,7 +114,7 @@ class ReportProgress:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class EditEvidence:
     """What a store says of its edits. proofs: by edit and model, the version that was proven."""
 
     edits: Snapshot
@@ -122,7 +122,7 @@ class Evidence:
     stated: Mapping[tuple[int, str], int]
 
     @classmethod
-    def of(cls, store: EditStore, edits: Snapshot) -> Evidence:
+    def of(cls, store: EditStore, edits: Snapshot) -> EditEvidence:
         """Read it. Raises StoreError."""
         return cls(edits, _proofs(store), _stated(store, edits))
 
@@ -155,7 +155,7 @@ def _stated(store: EditStore, edits: Snapshot) -> Mapping[tuple[int, str], int]:
     return stated
 
 
-def progress_of(report: Report, store: EditStore, evidence: Evidence) -> ReportProgress:
+def progress_of(report: Report, store: EditStore, evidence: EditEvidence) -> ReportProgress:
     """What became of a report. Raises StoreError."""
     if report.state is not ReportState.CLOSED:
         return ReportProgress(report.number, Stage.RECEIVED)
@@ -181,7 +181,7 @@ def _is_of_report(edit: EditVersion, report: Report) -> bool:
 
 
 def _in_force(
-    report: Report, edit: EditVersion, store: EditStore, evidence: Evidence
+    report: Report, edit: EditVersion, store: EditStore, evidence: EditEvidence
 ) -> ReportProgress:
     active = [
         version for version in versions_of(store, edit.id) if version.record.status is Status.ACTIVE

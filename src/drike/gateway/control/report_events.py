@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
 from drike.gateway.control.sent import Sent
-from drike.live.report_progress import Evidence, ReportProgress, Stage, link_of, progress_of
+from drike.live.report_progress import EditEvidence, ReportProgress, Stage, link_of, progress_of
 from drike.stores.edit_store import EditStore
 from drike.stores.inbox import Inbox, Report
 from drike.stores.snapshots import Snapshot
@@ -54,7 +54,7 @@ def report_events(
     reports = inbox.page(None, after=first - 1).reports
     if not reports:
         return
-    evidence = Evidence.of(store, edits)
+    evidence = EditEvidence.of(store, edits)
     for report in reports:
         progress = progress_of(report, store, evidence)
         told = _told(progress)

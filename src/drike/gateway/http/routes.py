@@ -52,7 +52,7 @@ from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES
 from drike.gateway.slips import checked_reply
 from drike.live.capturing import Captured, capture, draft_of
 from drike.live.report_progress import (
-    Evidence,
+    EditEvidence,
     ReportProgress,
     is_link,
     link_of,
@@ -327,7 +327,7 @@ class Gateway:
             may_read_all = asked.token or asked.principal.role.includes(KeyRole.USE)
             if not may_read_all and wrong_answer.author != asked.principal.author:
                 return None
-            return progress_of(wrong_answer, store, Evidence.of(store, feed.snapshot))
+            return progress_of(wrong_answer, store, EditEvidence.of(store, feed.snapshot))
 
         progress = await _in_store(work)
         if progress is None:
