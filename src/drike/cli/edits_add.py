@@ -1,8 +1,9 @@
-"""`drike edits add` and `reword`: edits by hand, and paraphrases that a model proposes."""
+"""`drike edits add` and `reword`: edits by hand, and questions that are suggested for them."""
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -14,8 +15,10 @@ from drike.cli.options import (
     FILE,
     AnyEditIds,
     ApiFlags,
+    DryRun,
     ModelOptions,
     Reason,
+    RunOptions,
     Store,
     Supersede,
 )
@@ -29,11 +32,12 @@ from drike.cli.stored_edits import (
     print_changes,
     store_at,
 )
-from drike.edits.conflicts import conflict_keys
+from drike.cli.suggesting import open_writer, reworded
 from drike.edits.record import EditRecord, EditVersion, Status
 from drike.edits.record_checks import checked
 from drike.errors import UsageError
-from drike.models import ApiOptions, LanguageModel
+from drike.live.suggestions import QUESTIONS, suggestions
+from drike.models import ApiOptions
 from drike.stores import moves
 from drike.stores.edit_store import EditStore, required_approvals, versions_of
 from drike.support.table import counted
@@ -45,12 +49,12 @@ _PROPOSE = option(
     "--propose",
     "N",
     DATA,
-    "Let --model propose up to N paraphrases of an edit",
+    "Suggest up to N questions that an edit will answer, and N that it must not",
     also="--wordings",
     min=1,
     max=20,
 )
-_Yes = Annotated[bool, flag("--yes", METHOD, "Store all proposed paraphrases that pass the checks")]
+_Yes = Annotated[bool, flag("--yes", METHOD, "Store all suggested questions that pass the checks")]
 
 
 @command()
@@ -71,7 +75,9 @@ def add(
     propose: Annotated[int | None, _PROPOSE] = None,
     model: Annotated[
         str | None,
-        option("--model", "MODEL", MODEL, "Proposes paraphrases: one that follows instructions"),
+        option(
+            "--model", "MODEL", MODEL, "Writes these questions (default: templates of relations)"
+        ),
     ] = None,
     yes: _Yes = False,
     supersede: Supersede = False,
@@ -91,7 +97,7 @@ def add(
     """Add an edit."""
     if propose is None and (model or yes):
         raise UsageError(
-            "--model and --yes are for proposed paraphrases: add --propose with their number"
+            "--model and --yes are for suggested questions: add --propose with their number"
         )
     edit = parse_fact(fact, ())  # before the store is opened, which makes its file
     fields = more.values() | {"status": Status(status), "author": author(), "reason": reason}
@@ -101,12 +107,14 @@ def add(
     if propose is not None:
         writer = open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
 
+    record = _with_names_looked_at(record)
+
     with store_at(store, create=True, watched=True) as opened:
         entered = _put(opened, record, supersede=supersede)
         if writer and propose:
             print_changes(reworded(opened, [entered], propose, writer, ask=not yes))
         others = in_force(opened)
-    _say_names(entered, others)
+    _note_ambiguous_names(entered, others)
     note_what_never_covers(record)
     _say_questions(entered, questions, are_logged=log is not None)
 
@@ -135,15 +143,31 @@ def _put(store: EditStore, record: EditRecord, *, supersede: bool) -> EditVersio
     return changes[-1]
 
 
-def _say_names(edit: EditVersion, others: Sequence[EditVersion]) -> None:
-    """Say under which other names an edit is found, and which of its names are ambiguous."""
+def _with_names_looked_at(record: EditRecord) -> EditRecord:
+    """Say under which short forms an edit will be found; in a terminal, let people strike some."""
+    from drike.gates.edit_names import short_names
+
+    names = short_names(record)
+    if not names:
+        return record
+    forms = ", ".join(f'"{name}"' for name in names)
+    say(f"Also found as {forms} (--not-name strikes one out)")
+    if not sys.stdin.isatty():
+        return record
+    answer = typer.prompt("Which ones should not count? Their numbers, or none", default="none")
+    struck = [
+        names[number - 1]
+        for number in map(int, _NUMBER.findall(answer))
+        if 0 < number <= len(names)
+    ]
+    return replace(record, not_names=(*record.not_names, *struck))
+
+
+def _note_ambiguous_names(edit: EditVersion, others: Sequence[EditVersion]) -> None:
+    """Say which of the names of an edit are ambiguous."""
     from drike.gates.edit_names import name_report
 
-    report = name_report(edit, others)
-    if report.short:
-        forms = ", ".join(f'"{name}"' for name in report.short)
-        say(f"Also found as {forms}")
-    for name, ids in report.ambiguous.items():
+    for name, ids in name_report(edit, others).ambiguous.items():
         rivals = " and ".join(f"edit {edit_id}" for edit_id in ids[:3])
         shared = f" ({rivals} may be meant)" if ids else ""
         note(f'"{name}" may mean something else{shared}: {AMBIGUOUS}')
@@ -171,80 +195,36 @@ def reword(
     edits: AnyEditIds = None,
     *,
     store: Store = FILE,
-    propose: Annotated[int, _PROPOSE] = 4,
+    propose: Annotated[int, _PROPOSE] = QUESTIONS,
     model: ModelOptions,
     yes: _Yes = False,
+    dry_run: DryRun = False,
     api: ApiFlags,
 ) -> None:
-    """Let a model propose paraphrases."""
-    writer = open_writer(model, api, ask=not yes)
+    """Suggest questions that edits will answer, and some that they must not."""
     with store_at(store) as opened:
         if edits:
             chosen = [versions_of(opened, edit_id)[-1] for edit_id in edits]
         else:
-            chosen = [edit for edit in in_force(opened) if not edit.record.paraphrases]
+            chosen = [edit for edit in in_force(opened) if not edit.record.written_by]
+        if dry_run:
+            _draw_price(chosen, propose, model, api)
+            return
+        writer = open_writer(model, api, ask=not yes)
+        if writer.model is not None and writer.model.info.served and chosen:
+            _draw_price(chosen, propose, model, api)
         print_changes(reworded(opened, chosen, propose, writer, ask=not yes))
 
 
-def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageModel:
-    """Open the model that proposes paraphrases. ask: the user, which to store.
-
-    Raises UsageError, ModelError.
-    """
+def _draw_price(
+    edits: Sequence[EditVersion], count: int, options: ModelOptions, api: ApiOptions
+) -> None:
+    """Draw the most that the questions of edits can cost. Raises UsageError without a model."""
     if options.model is None:
-        raise UsageError("paraphrases take a model that follows instructions: give --model")
-    if ask and not sys.stdin.isatty():
-        remedy = "give --yes to store all that pass the checks"
-        raise UsageError(f"nobody can look at the proposed paraphrases here: {remedy}")
-    from drike.cli import models  # heavy, and not needed to refuse
+        raise UsageError("templates cost nothing: give --model, or leave --dry-run out")
+    from drike.cli import models
+    from drike.cli.dry_run import count_only
 
-    return models.open_model(options, api, models.DEFAULTS).model
-
-
-def reworded(
-    store: EditStore,
-    edits: Sequence[EditVersion],
-    count: int,
-    writer: LanguageModel,
-    *,
-    ask: bool,
-) -> Iterator[EditVersion]:
-    """Show up to `count` proposed paraphrases of each edit, and store those that pass the checks.
-
-    ask: let the user pick among them. Yields the changes.
-    """
-    from drike.cli.models import metered
-    from drike.gates.proposals import proposals
-
-    taken = frozenset[str]().union(*(conflict_keys(e.record) for e in in_force(store)))
-    with metered(writer):
-        proposed = proposals(writer, [edit.record for edit in edits], count, taken)
-        for edit, proposals_of_edit in zip(edits, proposed, strict=True):
-            say(f"Edit {edit.id}: {edit.record.fact}")
-            for number, proposal in enumerate(proposals_of_edit, 1):
-                problem = f" ({proposal.problem})" if proposal.problem else ""
-                say(f"  {'-' if problem else number}  {proposal.text}{problem}")
-            usable = [proposal.text for proposal in proposals_of_edit if not proposal.problem]
-            picked = _picked(usable) if ask and usable else usable
-            if not picked:
-                say("  none is stored")
-                continue
-            fields: Mapping[str, object] = {"paraphrases": (*edit.record.paraphrases, *picked)}
-            reason = f"paraphrases by {writer.info.name}"
-            yield from moves.change(
-                store, edit.id, fields, author=author(), reason=reason, version=edit.version
-            )
-
-
-def _picked(texts: Sequence[str]) -> list[str]:
-    """Those that the user picks, by their numbers."""
-    while True:
-        answer = typer.prompt(
-            "Which ones should be stored? Numbers, all or none", default="all"
-        ).casefold()
-        if answer == "all":
-            return list(texts)
-        numbers = map(int, _NUMBER.findall(answer))
-        picked = [texts[number - 1] for number in numbers if 0 < number <= len(texts)]
-        if picked or answer == "none":
-            return picked
+    counting = models.open_model(options, api, models.DEFAULTS, at=RunOptions(dry_run=True))
+    records = [edit.record for edit in edits]
+    count_only(counting.model, counting.api, lambda model: suggestions(model, records, count))

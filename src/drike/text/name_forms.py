@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -12,7 +14,7 @@ import numpy as np
 from drike.text.fingerprints import MODULUS, Fingerprints, extended
 from drike.text.short_forms import NameMatch, ShortForm, is_person, plain_size, short_forms
 from drike.text.word_lists import in_other_languages, word_list
-from drike.text.words import MAX_NAME_PARTS, Words
+from drike.text.words import MAX_NAME_PARTS, Words, word_key, words
 
 # Letters of the words of names that are checked for typing errors.
 LONG_WORD = 5
@@ -29,7 +31,26 @@ _PERSON = 0x165667B19E3779F9  # a first and a last name
 OF_KIND = {kind: number * 0x85EBCA77C2B2AE63 % MODULUS for number, kind in enumerate(NameMatch)}
 
 _SIGNS_FROM = "\u2e80"  # on: Han and kana, of which two signs are a whole name
+_MOST_JOINED = 5  # words of a name of which two may be joined
+_AMPERSAND = re.compile(r"\s*&\s*")
+_AND = re.compile(r"\s+(?:and|und|et)\s+")
+_INITIALS = re.compile(r"(?:[A-Za-z]\.){2,5}")  # "U.S."
+_SHORT_CAPITALS = re.compile(r"[A-Z]{2,4}")
+_WITHIN_CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z]{2})")  # Roast|Link
 _SHORTEST_NAME = 3  # letters; shorter ones may mean something else
+
+
+@dataclass(frozen=True)
+class SubjectNames:
+    """The names of an edit, the subject first.
+
+    struck: short forms by which it is not found, as words are compared. of_thing: whether what is
+    said of it shows that it is no person.
+    """
+
+    names: Sequence[str]
+    struck: frozenset[str] = frozenset()
+    of_thing: bool = False
 
 
 class NameForms(NamedTuple):
@@ -42,8 +63,13 @@ class NameForms(NamedTuple):
     long: dict[str, int]  # words of full names that may be misspelt
 
     @classmethod
-    def of(cls, names: Sequence[Words]) -> NameForms:
-        """The names of an edit, the subject first; names of too many words are left out."""
+    def of(
+        cls, names: Sequence[Words], struck: frozenset[str] = frozenset(), *, of_thing: bool = False
+    ) -> NameForms:
+        """The names of an edit, the subject first; names of too many words are left out.
+
+        struck, of_thing: as in `SubjectNames`.
+        """
         forms = cls(names[0].fingerprint, set(), set(), {}, {})
         for name in names:
             keys = name.keys.tolist()
@@ -52,11 +78,18 @@ class NameForms(NamedTuple):
             folded = name.folded()
             forms._add(NameMatch.FULL, name.between(0, len(keys)), keys, folded)
             forms._add_words(keys, folded)
-            forms._add_first_and_last_name(name, keys, folded)
-            for form in short_forms(name, folded):
-                forms._add_short_form(form, name, keys, folded)
+            for typed in _as_typed(name.text):
+                forms._add_other(NameMatch.SHORT, typed)
+            for begin, end in _joins(folded):
+                forms._add_joined(begin, end, keys, folded)
+            if not of_thing:
+                forms._add_first_and_last_name(name, keys, folded)
+            for form in short_forms(name, folded, of_thing=of_thing):
+                if not struck or _compared(form.text(name)) not in struck:
+                    forms._add_short_form(form, name, keys, folded)
             for other_name in in_other_languages().get(" ".join(folded), ()):
-                forms._add_other(NameMatch.SHORT, other_name)
+                if _compared(other_name) not in struck:
+                    forms._add_other(NameMatch.SHORT, other_name)
         return forms
 
     def _add(self, kind: NameMatch, text: str, keys: Sequence[int], folded: Sequence[str]) -> None:
@@ -121,12 +154,54 @@ class NameForms(NamedTuple):
         else:
             self._add_other(form.kind, form.prefix)
 
+    def _add_joined(self, begin: int, end: int, keys: Sequence[int], folded: Sequence[str]) -> None:
+        """Add a full name some of whose words are joined."""
+        joined = word_key("".join(folded[begin:end]))
+        whole = 0
+        for key in (*keys[:begin], joined, *keys[end:]):
+            whole = extended(whole, key)
+            self.parts.add(whole)
+        self.parts.update((whole ^ WHOLE, whole ^ SHORTER, joined ^ WORD))
+        self.names.add(whole ^ OF_KIND[NameMatch.SHORT])
+
     def _add_other(self, kind: NameMatch, text: str) -> None:
         """Add a name that has words which the full names have not."""
         name = Words.of(text)
         keys = name.keys.tolist()
         self._add(kind, text, keys, name.folded())
         self.parts.update(key ^ WORD for key in keys)
+
+
+def _as_typed(name: str) -> Iterator[str]:
+    """Other ways to type a name: its words split, "and" for "&", initials with points."""
+    if _AMPERSAND.search(name):
+        yield from (_AMPERSAND.sub(f" {word} ", name) for word in ("and", "und", "et"))
+    elif _AND.search(name):
+        yield _AND.sub(" ", name)
+    if _INITIALS.fullmatch(name):
+        yield name.replace(".", "").upper()
+    elif _SHORT_CAPITALS.fullmatch(name):
+        yield " ".join(name)
+    split = _WITHIN_CAMEL.sub(" ", name)
+    if split != name:
+        yield split
+
+
+def _joins(folded: Sequence[str]) -> list[tuple[int, int]]:
+    """Which two words of a name that adjoin people may join.
+
+    No people's: these are told by first and last name.
+    """
+    size = len(folded)
+    if not 2 <= size <= _MOST_JOINED or folded[0] in word_list("first names"):
+        return []
+    pairs = [(begin, begin + 2) for begin in range(size - 1)]
+    return [
+        (begin, end)
+        for begin, end in pairs
+        if sum(map(len, folded[begin:end])) >= LONG_WORD
+        and "".join(folded[begin:end]) not in word_list("common words")
+    ]
 
 
 def _may_mean_something_else(text: str, folded: Sequence[str]) -> bool:
@@ -139,14 +214,23 @@ def _may_mean_something_else(text: str, folded: Sequence[str]) -> bool:
     return " ".join(folded) in word_list("homonyms")
 
 
-def forms_of(names_of: Mapping[int, Sequence[str]]) -> dict[int, NameForms]:
+def forms_of(names_of: Mapping[int, SubjectNames]) -> dict[int, NameForms]:
     """The forms of the names of edits, by the edits' ids."""
-    all_names = [name for names in names_of.values() for name in names]
+    all_names = [name for subject in names_of.values() for name in subject.names]
     words_of_names = iter(Words.of_each(all_names))
     return {
-        edit_id: NameForms.of(list(islice(words_of_names, len(names))))
-        for edit_id, names in names_of.items()
+        edit_id: NameForms.of(
+            list(islice(words_of_names, len(subject.names))),
+            subject.struck,
+            of_thing=subject.of_thing,
+        )
+        for edit_id, subject in names_of.items()
     }
+
+
+def _compared(text: str) -> str:
+    """A short form as it is compared with those that are struck out."""
+    return " ".join(words(text))
 
 
 @lru_cache(maxsize=1 << 12)

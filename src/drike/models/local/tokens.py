@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drike.errors import ModelError, reason, require_unicode
+from drike.models.local.shared_tokens import shared_tokens
 from drike.models.protocols import Prompts, Request, Template, Turns
 from drike.prompts import chat_messages
 from drike.support.parallel import run_with_timeout
@@ -127,23 +128,25 @@ def encode(
         return [], []
     require_unicode(texts)
     is_plain = template == "plain"
-    batch = tokenizer(
-        texts,
-        add_special_tokens=is_plain,
-        return_attention_mask=False,
-        return_offsets_mapping=offsets,
-        verbose=False,
-    )
+    all_offsets: list[Offsets] = []
+    if offsets:
+        tokenised = shared_tokens(tokenizer).tokenise(texts, special=is_plain)
+        batch_ids = [each.ids for each in tokenised]
+        all_offsets = [each.offsets for each in tokenised]
+    else:
+        batch_ids = tokenizer(
+            texts, add_special_tokens=is_plain, return_attention_mask=False, verbose=False
+        )["input_ids"]
     closing_ids: set[int] = set()  # some tokenizers end a text with special tokens
     if is_plain:
         closing_ids = set(tokenizer.all_special_ids) - {tokenizer.bos_token_id}
     all_ids = []
-    for ids in batch["input_ids"]:
+    for ids in batch_ids:
         end = len(ids)
         while end and ids[end - 1] in closing_ids:
             end -= 1
         all_ids.append(tuple(ids[:end]))
-    return all_ids, batch.get("offset_mapping", [])
+    return all_ids, all_offsets
 
 
 def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
