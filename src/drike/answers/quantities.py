@@ -96,6 +96,11 @@ class AnswerRead:
         return amounts(self.text, self._limit)
 
     @cached_property
+    def bounded_amounts(self) -> list["BoundedAmount"]:
+        """The same with their bounds."""
+        return [bounded(self.text, amount) for amount in self.amounts]
+
+    @cached_property
     def times(self) -> list[TimeOfDay]:
         """Its times of day."""
         return times(self.text)
@@ -250,9 +255,8 @@ def _amount_reader(name: str) -> Reader | None:
         return None  # a mere number is read as a word, as it may be a year or a version
 
     def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
-        for amount in reading.amounts:
-            other = bounded(reading.text, amount)
-            if amount.is_bare and own.amount.is_counted and not reading.is_short:
+        for other in reading.bounded_amounts:
+            if other.amount.is_bare and own.amount.is_counted and not reading.is_short:
                 continue
             yield GivenQuantity(other.begin, other.end, is_same_bounded(own, other, reading.asked))
 

@@ -30,6 +30,7 @@ _ZEROS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _DAYS_OF_MONTH = 31
 
 _LETTERS = re.compile(r"[^\W\d_]+")
+_DIGITS = re.compile(r"\d+")
 _NUMBER_WORD = re.compile(rf"\b(?:{_any(_NUMBERS)})\b", re.IGNORECASE)
 
 _DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th|er|\.)?"
@@ -66,7 +67,11 @@ _BEFORE_NUMBER = re.compile(
     r"(?P<part>\w|\d[.,])$|(?P<currency>[$€£¥])[ ]?$|(?P<minus>(?<!\w)[-−])$"
 )
 _INITIALS = re.compile(r"\b[^\W\d_]\.(?: ?[^\W\d_]\.)+|\b[^\W\d_](?:\.[^\W\d_])+\b")
-_INNER_ARTICLE = re.compile(r"\b(of|in|for|and|to|at|by|from|on) the\b", re.IGNORECASE)
+# It begins with the space, which is found fast, and looks back from the article.
+_INNER_ARTICLE = re.compile(
+    r" the\b(?:(?<=\b(?:of|in|to|at|by|on) the)|(?<=\b(?:for|and) the)|(?<=\bfrom the))",
+    re.IGNORECASE,
+)
 
 
 def uniform(text: str, numbers: bool = True) -> str:
@@ -75,17 +80,18 @@ def uniform(text: str, numbers: bool = True) -> str:
     It is for comparison alone: the 21st of May 1971 becomes "1971 may d21". Its time is linear in
     the text.
     """
-    if numbers:
+    words = frozenset(_LETTERS.findall(text.lower())) if numbers else frozenset[str]()
+    if not _NUMBERS.keys().isdisjoint(words):
         text = _NUMBER_WORD.sub(lambda match: _NUMBERS[match[0].lower()], text)
     if numbers and has_digits(text):
-        if not _MONTHS.keys().isdisjoint(_LETTERS.findall(text.lower())):
+        if not _MONTHS.keys().isdisjoint(words):
             text = _DAY_AND_MONTH.sub(_uniform_date, text)
             text = _MONTH_AND_DAY.sub(_uniform_date, text)
         text = _DATE_IN_NUMBERS.sub(_uniform_date_in_numbers, text)
-        text = _NUMBER.sub(_uniform_number, text)
+        text = _with_uniform_numbers(text)
     if "." in text:
         text = _INITIALS.sub(lambda match: match[0].replace(".", "").replace(" ", ""), text)
-    return _INNER_ARTICLE.sub(r"\1", text.replace("&", " and "))
+    return _INNER_ARTICLE.sub("", text.replace("&", " and "))
 
 
 def has_digits(text: str) -> bool:
@@ -117,6 +123,18 @@ def _uniform_date_in_numbers(match: re.Match[str]) -> str:
 def _date(year: str | None, month: str, day: str | None) -> str:
     day_form = f"d{int(day)}" if day else None
     return " ".join(part for part in (year, month, day_form) if part)
+
+
+def _with_uniform_numbers(text: str) -> str:
+    """A text with its numbers in one form. They are looked for only where digits begin."""
+    parts: list[str] = []
+    copied = 0
+    for digits in _DIGITS.finditer(text):
+        match = _NUMBER.match(text, digits.start()) if digits.start() >= copied else None
+        if match:
+            parts += (text[copied : match.start()], _uniform_number(match))
+            copied = match.end()
+    return "".join((*parts, text[copied:]))
 
 
 def _uniform_number(match: re.Match[str]) -> str:
