@@ -13,6 +13,7 @@ from math import log
 
 from drike.edits.record import EditVersion
 from drike.encoders.base import FloatArray
+from drike.gates.aspects import aspect_features
 from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
 from drike.gates.index import EditIndex, agreements
 from drike.gates.name_index import Mention
@@ -28,6 +29,7 @@ from drike.gates.wordings import Agreement
 from drike.text.capitals import find_name
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import QUESTION_WORDS, continued
+from drike.text.things import Said
 
 Features = Mapping[str, float]
 
@@ -92,7 +94,7 @@ class Reading:
 
         masked_query: the edit's, with "it" for the subject.
         """
-        part = nearest.text
+        part = nearest.excerpt.text
         mentions = self.parsed.by_edit[edit.id]
         if asks_value(part, edit.record):
             agreement = _FULL_AGREEMENT
@@ -112,7 +114,10 @@ class Reading:
             **relation_features(part, masked_query),
             **self._features_of_name(edit.id),
         }
-        if self.subjects is not None:
+        if self.subjects is None:
+            asked = Said(part, nearest.excerpt.foreign)
+            features |= aspect_features(asked, edit.record)
+        else:
             features |= object_features(part, mentions, self.subjects)
         return ComparedEdit(edit, mentions[0].name, features)
 
@@ -165,7 +170,7 @@ class _NearestPart:
     for the nearest edit, else negative.
     """
 
-    text: str
+    excerpt: Excerpt
     cosine: float
     margin: float
 
@@ -196,7 +201,7 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
 
     matches: list[_Match] = []
     for group in _merged(comparable):
-        part_vectors = {excerpt.text: vectors[place_of[excerpt.text]] for excerpt in group.excerpts}
+        part_vectors = {excerpt: vectors[place_of[excerpt.text]] for excerpt in group.excerpts}
         nearest_parts = _nearest_parts(index, group.edit_ids, part_vectors)
         nearest_ids = nlargest(
             _MOST_COMPARED, nearest_parts, key=lambda i: (nearest_parts[i].margin, -i)
@@ -209,7 +214,7 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
             index.edits[match.edit_id],
             index.masked.texts[match.edit_id][0],
             match.nearest,
-            agreements_by_edit[match.edit_id][place_of[match.nearest.text]],
+            agreements_by_edit[match.edit_id][place_of[match.nearest.excerpt.text]],
         )
         for match in matches
     ]
@@ -230,7 +235,7 @@ def _merged(comparable: Affordable[_Group]) -> list[_Group]:
 
 
 def _nearest_parts(
-    index: EditIndex, edit_ids: Sequence[int], part_vectors: Mapping[str, FloatArray]
+    index: EditIndex, edit_ids: Sequence[int], part_vectors: Mapping[Excerpt, FloatArray]
 ) -> dict[int, _NearestPart]:
     """For each edit of a subject the part of a query with the largest sum of cosine and margin.
 
@@ -238,7 +243,7 @@ def _nearest_parts(
     """
     active_ids = {edit_id for edit_id in edit_ids if index.is_active(edit_id)}
     nearest_parts: dict[int, _NearestPart] = {}
-    for text, vector in part_vectors.items():
+    for excerpt, vector in part_vectors.items():
         cosines = index.masked.closest(edit_ids, vector)
         largest = max(cosines.values())
         largest_active = max((cosines[edit_id] for edit_id in active_ids), default=0.0)
@@ -247,7 +252,7 @@ def _nearest_parts(
             margin = cosine - (largest_active if edit_id in active_ids else largest)
             before = nearest_parts.get(edit_id)
             if before is None or cosine + margin > before.cosine + before.margin:
-                nearest_parts[edit_id] = _NearestPart(text, cosine, margin)
+                nearest_parts[edit_id] = _NearestPart(excerpt, cosine, margin)
     return nearest_parts
 
 
