@@ -48,23 +48,24 @@ _SHOWING = {
 }
 _SHOWS = {kind: re.compile(pattern, re.I) for kind, pattern in _SHOWING.items()}
 
-# What a question may be answered with, by how it is put; the first that fits says it.
+# What a question may be answered with, by each way in which it is put.
 _TIMES = frozenset(("clock", "date", "period"))
 _AMOUNTS = frozenset(("number", "period", "share"))
 _ASKED = (
-    (r"\b(?:contact|reach|write to|get in touch|turn to)\b", None),
+    (r"\b(?:contact|reach|write to|get in touch|turn to|ring|call|phone)\b", None),
     (r"\b(?:e-?mail)\b", frozenset(("email",))),
     (r"\b(?:tele)?phone number\b|\bwhat number\b.*\bcall\b", frozenset(("phone", "number"))),
     (r"\b(?:website|web address|url)\b", frozenset(("address",))),
     (
         r"\bhow (?:much (?:does|do|did|is|are|will|would)\b.*\b(?:cost|costs|charge)"
-        r"|much (?:is|are)|expensive)\b|\b(?:price|cost|costs|fee|fees)\b",
+        r"|much (?:is|are)|expensive)\b|^(?!.*\band\b).*\b(?:price|cost|costs|fee|fees)\b",
         frozenset(("money", "share", "free")),
     ),
     (r"\bhow (?:much|many)\b.{0,30}\b(?:euro|dollar|pound|money|pay|tax)", frozenset(("money", "share"))),
     (r"\bhow (?:many|much)\b", _AMOUNTS | {"money"}),
     (
-        r"\b(?:when|(?:what|which) (?:time(?! zone| period)|date|day|year|month)|how (?:late|early|soon)"
+        r"(?:^|[,;:.?!] |\b(?:and|or|so) )\W*(?:(?:until|till|by|from|since|at|on|in) )?when\b"
+        r"|\b(?:(?:what|which) (?:time(?! zone| period)|date|day|year|month)|how (?:late|early|soon)"
         r"|opening hours)\b",
         _TIMES,
     ),
@@ -103,10 +104,10 @@ def kinds_of_value(value: str) -> frozenset[str]:
 @lru_cache(4_096)
 def kinds_asked(question: str) -> frozenset[str] | None:
     """The kinds of values that a question takes; None for any."""
-    for pattern, kinds in _TAKEN:
-        if pattern.search(question):
-            return kinds
-    return None
+    taken = [kinds for pattern, kinds in _TAKEN if pattern.search(question)]
+    if not taken or None in taken:
+        return None
+    return frozenset[str]().union(*filter(None, taken))
 
 
 def takes(question: str, value: str) -> bool:
