@@ -10,6 +10,7 @@ from benchmarks.lib.ceilings import mixes_of
 from drike.encoders import HashingEncoder
 from drike.prompts import Role
 from drike.research.editors.budgets import Fraction
+from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import IKE_ROLES, Pool
 from drike.research.editors.rankings import Similarity
@@ -19,6 +20,8 @@ from drike.research.editors.selectors import (
     SameSize,
     SubjectSwitch,
     copies_and_updates,
+    first_mixes,
+    merge,
     policy_mixes,
 )
 from drike.text.words import mentions
@@ -43,13 +46,45 @@ def test_mixes_cover_nothing_everything_and_each_role() -> None:
 
 
 def test_a_policy_chooses_from_few_mixes_from_the_fact_alone_to_all() -> None:
-    few = policy_mixes(POOL.roles)
-    assert few == tuple(
+    first = first_mixes(POOL.roles)
+    assert first == tuple(
         RoleCounts(*c) for c in [(0, 0, 0), (4, 0, 0), (4, 12, 0), (4, 12, 4), (4, 12, 16)]
     )
-    assert {*few} <= {*MIXES}
-    assert policy_mixes([Role.RETAIN]) == (RoleCounts(0, 0, 0), RoleCounts(0, 0, 1))
-    assert policy_mixes([Role.COPY, Role.COPY]) == (RoleCounts(0, 0, 0), RoleCounts(2, 0, 0))
+    assert {*first} <= {*MIXES}
+    few = policy_mixes(POOL.roles)
+    assert few[:3] == tuple(RoleCounts(0, 0, 0, form) for form in ("styled", "line", "imagined"))
+    assert {*few} == {*first, *few[:3], RoleCounts(0, 0, 4), RoleCounts(0, 0, 16)}
+    assert [mix.size for mix in few] == sorted(mix.size for mix in few)
+    fact_alone = few[:3]
+    assert policy_mixes([Role.RETAIN]) == (*fact_alone, RoleCounts(0, 0, 1))
+    assert policy_mixes([Role.COPY, Role.COPY]) == (*fact_alone, RoleCounts(2, 0, 0))
+
+
+def test_the_fact_is_stated_in_the_form_of_the_mix() -> None:
+    edit = TEST[0].edit
+    query = "Where to?"
+    prompts = {
+        mix.fact: InContextEditor("", POOL, mix).prompts([edit], [query])[0].text
+        for mix in policy_mixes(POOL.roles)[:3]
+    }
+    new_fact = f"New Fact: {edit.fact}\n"
+    assert prompts == {
+        "styled": f"{new_fact}Prompt: {edit.fact}\n\n{new_fact}Prompt: {query}",
+        "line": f"{new_fact}Prompt: {query}",
+        "imagined": FactPrompt().prompts([edit], [query])[0].text,
+    }
+    with pytest.raises(ValueError, match="no demonstrations before it"):
+        RoleCounts(1, 0, 0, "imagined")
+    with pytest.raises(ValueError, match="fact must be one of"):
+        RoleCounts(1, 0, 0, "sung")  # type: ignore[arg-type]
+
+
+def test_two_edits_are_stated_in_the_form_that_both_policies_choose() -> None:
+    first, second, *_ = POOL.candidates([case.edit for case in TEST])
+    imagined = RoleCounts(0, 0, 0, "imagined")
+    assert merge([imagined.selection(first), imagined.selection(second)]).fact == "imagined"
+    both = [imagined.selection(first), RoleCounts(0, 0, 0).selection(second)]
+    assert merge(both).fact == "styled"
 
 
 def test_a_mix_shows_the_nearest_of_each_role_and_all_of_them_is_what_ike_shows() -> None:

@@ -28,8 +28,10 @@ from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import RankAndCut
+from drike.research.editors.selectors import LeaveAlone, RankAndCut
+from drike.research.evaluation.case_answers import answers_under
 from drike.research.evaluation.evaluate import evaluate
+from drike.research.evaluation.unedited_answers import unedited_answers
 from drike.research.training.algorithm1 import (
     Choose,
     Episode,
@@ -37,6 +39,7 @@ from drike.research.training.algorithm1 import (
     Rollout,
     in_blocks,
     loss_of,
+    replayed,
     rewrite_reward,
     top,
     train,
@@ -389,3 +392,79 @@ def test_abandoned_or_interrupted_training_leaves_no_thread() -> None:
 def test_a_block_of_fewer_than_1_edit_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         in_blocks(0)
+
+
+# -- several edits in one call ---------------------------------------------------------------------------------------
+
+
+def together(model: ScriptedModel, edits: int) -> ScriptedModel:
+    """A model that answers the questions of this many edits fastest in one call."""
+    model.info = replace(model.info, edits_per_call=edits)
+    return model
+
+
+@pytest.mark.parametrize("scores", [True, False])
+@pytest.mark.parametrize("edits", [3, 100])
+def test_outcomes_do_not_depend_on_how_many_edits_are_asked_in_a_call(
+    scores: bool, edits: int
+) -> None:
+    for make in (
+        lambda model: FactPrompt(),
+        lambda model: InContextEditor("IKE", POOL, RankAndCut(Similarity(), Threshold())),
+        EditCoTFull,
+    ):
+        one = ScriptedModel(follows_the_fact, scores=scores)
+        unedited = unedited_answers(one, CASES)
+        several = together(ScriptedModel(follows_the_fact, scores=scores), edits)
+        assert unedited_answers(several, CASES) == unedited
+        one.calls = several.calls = 0
+        expected = timeless(evaluate(make(one), one, CASES, unedited=unedited))
+        assert timeless(evaluate(make(several), several, CASES, unedited=unedited)) == expected
+        assert several.calls < one.calls
+
+
+@pytest.mark.parametrize("edits", [3, 100])
+def test_answers_under_choices_do_not_depend_on_how_many_edits_are_asked_in_a_call(
+    edits: int,
+) -> None:
+    choices = [LeaveAlone(), RankAndCut(Similarity(), Threshold())]
+    one = ScriptedModel(moody_or_nothing)
+    several = together(ScriptedModel(moody_or_nothing), edits)
+    expected = list(answers_under(choices, one, POOL, CASES))
+    assert list(answers_under(choices, several, POOL, CASES)) == expected
+    assert several.calls < one.calls == len(CASES)
+
+
+@pytest.mark.parametrize("edits", [2, 100])
+@pytest.mark.parametrize("block", [1, 4])
+def test_training_depends_on_the_block_but_not_on_how_many_edits_are_asked_in_a_call(
+    block: int, edits: int
+) -> None:
+    one = ScriptedModel(moody)
+    several = together(ScriptedModel(moody), edits)
+    head, episodes = learned(one, block)
+    again, others = learned(several, block)
+    assert others == episodes
+    assert torch.equal(again, head)
+    assert several.prompts == one.prompts
+    assert (several.calls < one.calls) == (block > 1)
+
+
+@pytest.mark.parametrize("recorded", [0, 3, 6])
+def test_recorded_rewards_come_before_those_earned_in_the_same_call(recorded: int) -> None:
+    model = together(ScriptedModel(moody), 4)
+    first = list(trained_in_blocks(model, Retriever(ENCODER, seed=1), 4, epochs=1))
+    whole = rewrite_reward(model)
+    model.prompts.clear()
+    retriever = Retriever(ENCODER, seed=1)
+    editor = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold()))
+    again = train(editor, replayed(first[:recorded], whole), CASES, epochs=1, schedule=in_blocks(4))
+    rewards = [episode.rewards for episode in again]
+    assert len(rewards) == len(CASES)
+    assert rewards[:recorded] == [episode.rewards for episode in first[:recorded]]
+    assert len(model.prompts) == sum(len(each) for each in rewards[recorded:])
+
+
+def moody_or_nothing(prompt: str) -> str:
+    """Answer some prompts right, others not."""
+    return follows_the_fact(prompt) if zlib.crc32(prompt.encode()) % 3 else "nothing"

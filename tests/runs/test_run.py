@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from drike import tinyfacts
 from drike.errors import RunError
 from drike.research.runs.files import append, keep_lines
 from drike.research.runs.run import Run
@@ -130,3 +131,19 @@ def test_a_run_json_that_cannot_be_read_is_not_called_missing(
         RunError, match=r"run\.json cannot be read \(Permission denied\): check its permissions"
     ):
         Run.open(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["data/mine.json", "mine.json"])
+def test_a_run_that_moved_with_its_data_finds_them_and_other_data_of_that_name_are_not_taken(
+    place: str, tmp_path: Path
+) -> None:
+    source, old, new = tinyfacts.ROWS, tmp_path / "old", tmp_path / "new"
+    data = old / place
+    data.parent.mkdir(parents=True)
+    data.write_bytes(source.read_bytes())
+    assert run("train", *SMALL, "--data", str(data), "--out", str(old / "runs" / "a")) == 0
+
+    old.rename(new)
+    assert Run.open(new / "runs" / "a").data == (str(new / place),)
+    (new / place).write_bytes(source.read_bytes() + b"\n")
+    assert Run.open(new / "runs" / "a").data == (str(data),)

@@ -14,14 +14,20 @@ from drike.edits.edit import ASPECTS_OF_S, Aspect
 from drike.errors import RunError, UsageError
 from drike.research.datasets import load
 from drike.research.editors.in_context import InContextEditor
-from drike.research.editors.selectors import RoleCounts
+from drike.research.editors.query_policy import QueryPolicy
+from drike.research.editors.selectors import (
+    LeaveAlone,
+    RoleCounts,
+    first_mixes,
+    policy_mixes,
+)
 from drike.research.evaluation.case_answers import answers_under
 from drike.research.evaluation.evaluate import evaluate
 from drike.research.evaluation.metrics import summarise
 from drike.research.runs import checkpoint
 from drike.research.runs.files import ANSWERS as ANSWERS_FILE
 from drike.research.runs.files import append
-from drike.research.runs.query_policy_run import recovered_answers
+from drike.research.runs.query_policy_run import mixes_asked, recovered_answers
 from drike.research.training.s_objective import minus_s, train_query_policy, training_cases
 from tests.fakes.commands import run
 from tests.fakes.suggestible_task import ACTIONS, MODEL, POOL, TEST, TRAIN, UNTRAINED, trained
@@ -39,7 +45,7 @@ def test_training_on_s_finds_what_each_kind_of_query_needs() -> None:
     chosen = {
         p.aspect: mix for c in TEST for p in c.probes for mix in policy.choose(c.edits, [p.query])
     }
-    fact = RoleCounts(0, 0, 0)
+    fact = RoleCounts(0, 0, 0, "imagined")  # the form with the fewest tokens
     assert chosen == {Aspect.REWRITE: fact, Aspect.PARAPHRASE: fact, Aspect.NEIGHBORHOOD: None}, (
         "and no more is shown"
     )
@@ -138,6 +144,18 @@ def test_a_stopped_balanced_training_asks_only_for_the_missing_edits(
     assert (resumed.gate, resumed.shown) == (whole.gate, whole.shown)
 
 
+def test_a_run_of_an_earlier_version_goes_on_with_the_mixes_that_it_asked(tmp_path: Path) -> None:
+    """Answers that are recorded were paid for, and must not be refused because there are more mixes now."""
+    assert mixes_asked(tmp_path, POOL.roles) == policy_mixes(POOL.roles)
+    mixes = first_mixes(POOL.roles)
+    answers = list(answers_under((LeaveAlone(), *mixes), MODEL, POOL, TRAIN))
+    append(tmp_path / ANSWERS_FILE, map(asdict, answers))
+    assert mixes_asked(tmp_path, POOL.roles) == mixes
+    assert recovered_answers(tmp_path, TRAIN, 1 + len(mixes)) == answers
+    untrained = QueryPolicy.untrained(UNTRAINED.encoder, POOL.roles, mixes)
+    assert train_query_policy(untrained, TRAIN, answers)[0].mixes == mixes
+
+
 def test_recorded_answers_to_further_questions_are_recovered(tmp_path: Path) -> None:
     further = replace(TRAIN[0].probes[0], aspect=Aspect.ALIAS)
     cases = [replace(case, further=(further,)) if i else case for i, case in enumerate(TRAIN[:3])]
@@ -195,4 +213,6 @@ def test_a_dry_run_of_a_balanced_training_counts_the_answers(
     cases = training_cases(load("tinyfacts").split(train=6, test=3).train)
     questions = sum(len(case.baseline_questions) for case in cases)
     assert calls(*paper) == 6 * 16
-    assert calls(*served) == 6 * 16 + 6 * (sum(len(case.asked) for case in cases) + questions)
+    choices = len(ACTIONS)
+    asked = sum(len(case.asked) for case in cases)
+    assert calls(*served) == 6 * 16 + choices * (asked + questions)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from drike.conversations.asked_of_host import AskedOfHost, addresses_host, surely_named
 from drike.conversations.cues import (
     has_pronoun,
     is_aside,
@@ -17,6 +18,7 @@ from drike.conversations.cues import (
     leans,
     names_something,
 )
+from drike.conversations.hosts import host_of
 from drike.conversations.imitations import harmless, texts_in
 from drike.conversations.memory import Memory, SourceFacts, Standing, TurnFacts, digest
 from drike.conversations.rendering import Around, Facts, Occasion, Placement
@@ -25,10 +27,8 @@ from drike.edits.record import EditVersion, Status
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.index import EditIndex
 from drike.gates.names import read_words
-from drike.gates.parsed_query import ParsedQuery
 from drike.gates.relations import asks_relation, states_old
 from drike.support.records import encodable
-from drike.text.capitals import find_name
 from drike.text.words import mentions
 
 _MOST_TURNS_OF_TOPIC = 3  # that a later one is read with
@@ -155,9 +155,8 @@ class Follower:
         if turn.speaker is Speaker.TOOL and self.sources:
             return self._facts_of_sources(turn, standing)
         if turn.speaker is Speaker.SYSTEM:
-            named = self._active(sorted(self.index.named(encodable(turn.said))))
-            edit_ids = dict.fromkeys((*standing.of_system, *(edit.id for edit in named)))
-            return TurnFacts(replace(standing, of_system=tuple(edit_ids)[:_MOST_NAMED]))
+            host = standing.host.with_more(host_of(encodable(turn.said), self.index))
+            return TurnFacts(replace(standing, host=host))
         return TurnFacts(standing)
 
     # A user's turn
@@ -199,8 +198,8 @@ class Follower:
         if not earlier:  # as where the upstream stores these turns: only their edits are known here
             earlier = tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
         decision = self._decided_with_earlier(earlier, text, decision_alone)
-        if standing.of_system and find_name("\n".join(earlier)) is None:
-            decision = self._about_earlier(text, standing, decision)
+        if not decision.applied or addresses_host(text, standing.host):
+            decision = self._about_host(text, standing) or decision
         next_standing = replace(
             standing,
             topic=_continued(standing.topic, text),
@@ -273,34 +272,33 @@ class Follower:
     def _about_earlier(self, text: str, standing: Standing, decision_alone: Decision) -> Decision:
         """The decision on a turn that names no subject, and may ask about one that is named before.
 
-        That is a subject of the system's text; or a subject of the topic, where the turn asks for
-        nothing but the relation of an edit. Else the decision on the turn alone.
+        That is a subject of the topic, where the turn asks for nothing but the relation of an edit,
+        or one of the system's text. Else the decision on the turn alone.
         """
-        if decision_alone.applied or self._surely_names_an_edit(text):
+        if decision_alone.applied:
             return decision_alone
-        of_topic = [
-            edit
-            for edit in self._active(standing.of_topic)
-            if asks_relation(text, edit.record, alone=True)
-        ]
-        of_system = [
-            edit for edit in self._active(standing.of_system) if asks_relation(text, edit.record)
-        ]
-        ids_by_subject: dict[str, set[int]] = {}
-        for edit in (*of_topic, *of_system):
-            ids_by_subject.setdefault(edit.record.subject, set()).add(edit.id)
+        about_topic = None if surely_named(text, self.index) else self._about_topic(text, standing)
+        return about_topic or self._about_host(text, standing) or decision_alone
 
+    def _about_topic(self, text: str, standing: Standing) -> Decision | None:
+        """The decision on a turn that asks for nothing but the relation of an edit of the topic."""
+        ids_by_subject: dict[str, set[int]] = {}
+        for edit in self._active(standing.of_topic):
+            if asks_relation(text, edit.record, alone=True):
+                ids_by_subject.setdefault(edit.record.subject, set()).add(edit.id)
         for subject, edit_ids in ids_by_subject.items():
             decision = self.decide(f"{subject}\n{text}")
             matched = tuple(edit for edit in decision.matched if edit.id in edit_ids)
             if matched:
                 return replace(decision, matched=matched)
-        return decision_alone
+        return None
 
-    def _surely_names_an_edit(self, text: str) -> bool:
-        """Whether a text names an edit by what cannot be a common word there."""
-        mentioned = ParsedQuery.of(text, self.index).mentions
-        return any(mention.cased or not mention.ambiguous for mention in mentioned)
+    def _about_host(self, text: str, standing: Standing) -> Decision | None:
+        """The decision on a turn that asks about a subject which the system's text names."""
+        if not standing.host.edits:
+            return None
+        topic = () if standing.of_topic else standing.topic  # of a stored subject, it is no other
+        return AskedOfHost(self.decide, self.index, standing.host, text, topic).decision()
 
     # What tools return, and documents
 

@@ -9,9 +9,10 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from drike.conversations.hosts import Host
 from drike.conversations.rendering import Around
 from drike.conversations.turns import Turn
 from drike.edits.record import EditVersion
@@ -31,21 +32,20 @@ class Standing:
     """What a turn is read with, of the turns before it.
 
     topic: the user's last turn that stood alone, and those since that lean on it. edits: those that
-    concern the last question. stated: the last ones that were stated, of all questions. of_system:
-    ids of edits whose subjects the system's text names. of_topic: ids of edits whose subjects the
-    topic's first turn names.
+    concern the last question. stated: the last ones that were stated, of all questions. host: whom
+    the system's text names. of_topic: ids of edits whose subjects the topic's first turn names.
     """
 
     topic: tuple[str, ...] = ()
     edits: tuple[EditVersion, ...] = ()
     stated: tuple[EditVersion, ...] = ()
-    of_system: tuple[int, ...] = ()
+    host: Host = field(default_factory=Host)
     of_topic: tuple[int, ...] = ()
 
     @property
     def edit_ids(self) -> frozenset[int]:
         """The ids of all edits about which a further turn may ask without naming them."""
-        return frozenset((*(edit.id for edit in self.edits), *self.of_system, *self.of_topic))
+        return frozenset((*(edit.id for edit in self.edits), *self.host.edits, *self.of_topic))
 
 
 @dataclass(frozen=True)
@@ -137,13 +137,13 @@ def digest(before: bytes, turn: Turn) -> bytes:
 class _KeptConversation:
     """What is kept of a conversation.
 
-    edit_ids: of its last question. of_system, of_topic: as in `Standing`. is_read: whether all its
+    edit_ids: of its last question. host, of_topic: as in `Standing`. is_read: whether all its
     turns were read, and by rules by which nothing can hide in them.
     """
 
     at: datetime
     edit_ids: tuple[int, ...]
-    of_system: tuple[int, ...]
+    host: Host
     of_topic: tuple[int, ...]
     is_read: bool
 
@@ -168,7 +168,7 @@ class Earlier:
         kept = _KeptConversation(
             self._clock(),
             tuple(edit.id for edit in standing.edits),
-            standing.of_system,
+            standing.host,
             standing.of_topic[:_MOST_OF_TOPIC],
             is_read,
         )
@@ -191,7 +191,7 @@ class Earlier:
         return Standing(
             edits=edits,
             stated=edits,
-            of_system=conversation.of_system,
+            host=conversation.host,
             of_topic=conversation.of_topic,
         )
 

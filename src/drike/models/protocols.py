@@ -33,7 +33,7 @@ class ModelInfo:
     calls_at_once: how many threads may call it at the same time. scoring: how it scores
     continuations, or why not. identity: what tells it and its settings from others; no secrets.
     turns: whether it takes `Turns` for a prompt, and `Request.earlier`; a model that does not gets
-    conversations as text.
+    conversations as text. edits_per_call: how many edits' questions it answers fastest in one call.
     """
 
     name: str
@@ -41,6 +41,7 @@ class ModelInfo:
     scoring: str = ""
     identity: Mapping[str, object] = field(default_factory=dict)
     turns: bool = False
+    edits_per_call: int = 1
 
     @property
     def served(self) -> bool:

@@ -1,9 +1,10 @@
 """Run tasks at once in threads, as they wait for a server, with their results in order."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar
+from itertools import islice
 from threading import Lock, Thread
 from typing import TypeVar
 
@@ -101,6 +102,13 @@ def in_order(
         finally:  # also at a second Ctrl-C
             group.stop(abandon=True)
             threads.shutdown()
+
+
+def in_groups(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The items in groups of `size`, lazily; the last may be smaller."""
+    rest = iter(items)
+    while group := list(islice(rest, size)):
+        yield group
 
 
 def _do(group: TaskGroup, work: Callable[[Item], Result], item: Item) -> Result:

@@ -42,6 +42,10 @@ PhraseKind = Literal[
     "answer",
     "common",  # words in capitals that are no names
     "void",  # words of a question that asks nothing by itself: "Do you know it?"
+    # In questions to an assistant that name no subject.
+    "told",  # only asks to be told: "do you know"
+    "host",  # stands for those in whose name it answers: "you", "our", "here"
+    "speaking",  # in a system text, says in whose name it answers: "you are"
 ]
 
 # Signs of Han, kana, Thai, Lao, Khmer and Burmese, whose phrases stand in a text without spaces
@@ -73,6 +77,12 @@ def find_phrase(text: str, kind: PhraseKind) -> int | None:
     patterns = _phrase_patterns(kind)
     match = patterns.behind_no_letter.search(text) or patterns.spaceless.search(text)
     return match.start() if match else None
+
+
+def without_phrases(text: str, kind: PhraseKind) -> str:
+    """A text with a space for each phrase of a kind."""
+    patterns = _phrase_patterns(kind)
+    return patterns.spaceless.sub(" ", patterns.behind_no_letter.sub(" ", text))
 
 
 def phrase_pattern(kind: PhraseKind) -> str:

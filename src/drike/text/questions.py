@@ -98,6 +98,11 @@ def parts_of(text: str) -> TextParts:
     return TextParts(tuple(questions), tuple(joined(sorted({*code, *to_work_on}))))
 
 
+def asked_texts(text: str) -> list[str]:
+    """The parts of a text that ask something, as they stand there."""
+    return [text[start:stop].strip() for start, stop in parts_of(text).questions]
+
+
 def in_material(name: Span, spans: Iterable[Span]) -> bool:
     """Whether a name is in one of some spans, and does not fill it as a title does a quotation."""
     begin, end = name

@@ -4,7 +4,9 @@ transformers passes a 4-D mask on unchanged, so windows, chunks and causality ar
 layer type.
 """
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,13 +18,14 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from drike.models.local.architecture import tree_obstacle
 from drike.models.local.token_trees import TokenTree
 
 SPLIT = "drike_split"  # the name of our attention function among those of transformers
+_ALIGNED = 8  # a multiple of this many tokens, without which a card's kernels copy every mask
 
 
 def use_given_masks(model: PreTrainedModel) -> None:
@@ -59,21 +62,73 @@ def tree_inputs(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> dict
         return {"input_ids": ids}
     depth = torch.from_numpy(tree.depth[first:])[None].to(model.device)
     config = model.config.get_text_config()
-    layer_types = sorted(set(getattr(config, "layer_types", None) or ()))
     mask_by_type = {}
-    for layer_type in layer_types or [""]:
+    for layer_type in _layer_types(config):
         attends = torch.from_numpy(_mask(config, layer_type, tree, first)).to(model.device)
         mask_by_type[layer_type] = _as_model_takes(attends[None, None], model)
-    # Only models with several layer types accept a dict; all accept a single mask.
-    attention_mask: object = mask_by_type
-    if len(layer_types) <= 1:
-        [attention_mask] = mask_by_type.values()
-    return {"input_ids": ids, "position_ids": depth, "attention_mask": attention_mask}
+    return {"input_ids": ids, "position_ids": depth, "attention_mask": _as_argument(mask_by_type)}
+
+
+def batch_inputs(model: PreTrainedModel, trees: Sequence[TokenTree]) -> dict[str, Any]:
+    """A model's inputs to read packed trees, one in each row of a batch [B, N].
+
+    They are those of `tree_inputs`, but for the shorter trees' padding: tokens that attend to
+    themselves alone. With split attention, the rows of the mask are those after the shortest trunk.
+    """
+    longest = max(map(len, trees))
+    size = -(-longest // _ALIGNED) * _ALIGNED
+    packed = np.zeros((3, len(trees), size), dtype=np.int64)
+    packed[2] = np.arange(1, size + 1)  # where the subtree of a token alone ends
+    for row, tree in enumerate(trees):
+        packed[:, row, : len(tree)] = (tree.ids, tree.depth, tree.end)
+    ids, depth, end = on_device(packed, model.device).unbind()
+
+    config = model.config.get_text_config()
+    trunk = min(size - 1, *(tree.trunk for tree in trees))
+    mask_by_type = {}
+    for layer_type in _layer_types(config):
+        limits = _limits(config, layer_type)
+        first = trunk if _is_split(config, limits, trunk) else 0
+        attends = _batch_mask(depth, end, limits, first)
+        mask_by_type[layer_type] = _as_model_takes(attends[:, None], model)
+    return {"input_ids": ids, "position_ids": depth, "attention_mask": _as_argument(mask_by_type)}
+
+
+def on_device(array: NDArray[Any], device: torch.device) -> Tensor:
+    """An array as a tensor on a device; a card is not waited for."""
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+class _Limits(NamedTuple):
+    """How far tokens attend in a layer: tokens back, with their own, and length of a chunk."""
+
+    window: int | None
+    chunk: int | None
+
+
+def _layer_types(config: PreTrainedConfig) -> list[str]:
+    """The types of a model's layers; "" stands for all, where they are not named."""
+    return sorted(set(getattr(config, "layer_types", None) or ())) or [""]
+
+
+def _as_argument(mask_by_type: Mapping[str, Tensor]) -> object:
+    """Only models with several layer types accept a dict of masks; all accept a single one."""
+    if len(mask_by_type) > 1:
+        return mask_by_type
+    [mask] = mask_by_type.values()
+    return mask
 
 
 def _as_model_takes(attends: Tensor, model: PreTrainedModel) -> Tensor:
-    """A boolean mask as it is, or for eager attention as numbers that it adds to its scores."""
-    if model.config.get_text_config()._attn_implementation != "eager":
+    """A boolean mask as it is, or as numbers that are added to the scores.
+
+    Eager attention takes only these; a card would make them of the boolean mask in every layer.
+    """
+    is_eager = model.config.get_text_config()._attn_implementation == "eager"
+    if not is_eager and not attends.is_cuda:
         return attends
     numbers = torch.zeros_like(attends, dtype=model.dtype)
     return numbers.masked_fill_(~attends, torch.finfo(model.dtype).min)
@@ -82,10 +137,16 @@ def _as_model_takes(attends: Tensor, model: PreTrainedModel) -> Tensor:
 def _mask(
     config: PreTrainedConfig, layer_type: str, tree: TokenTree, first: int
 ) -> NDArray[np.bool_]:
-    """The tree's mask in layers of this type.
+    """The tree's mask in layers of this type."""
+    limits = _limits(config, layer_type)
+    is_split = not first and _is_split(config, limits, tree.trunk)
+    return tree.mask(
+        window=limits.window, chunk=limits.chunk, first=tree.trunk if is_split else first
+    )
 
-    "" stands for all layers of a model without named types.
-    """
+
+def _limits(config: PreTrainedConfig, layer_type: str) -> _Limits:
+    """How far tokens attend in layers of this type."""
     window = getattr(config, "sliding_window", None)
     chunk = getattr(config, "attention_chunk_size", None)
     slides = layer_type == "sliding_attention" or (not layer_type and window is not None)
@@ -93,9 +154,26 @@ def _mask(
         window = None
     if slides or layer_type == "full_attention":
         chunk = None
-    cuts_trunk = any(limit and limit < tree.trunk for limit in (window, chunk))
-    is_split = config._attn_implementation == SPLIT and not cuts_trunk and not first
-    return tree.mask(window=window, chunk=chunk, first=tree.trunk if is_split else first)
+    return _Limits(window, chunk)
+
+
+def _is_split(config: PreTrainedConfig, limits: _Limits, trunk: int) -> bool:
+    """Whether the tokens of a trunk need no mask: attention is split, and no window cuts them."""
+    cuts_trunk = any(limit and limit < trunk for limit in limits)
+    return config._attn_implementation == SPLIT and not cuts_trunk
+
+
+def _batch_mask(depth: Tensor, end: Tensor, limits: _Limits, first: int) -> Tensor:
+    """`TokenTree.mask` of trees [B, N - first, N], made where their depths and ends [B, N] are."""
+    keys = torch.arange(depth.shape[1], device=depth.device)
+    rows = keys[first:, None]
+    row_depth = depth[:, first:, None]
+    attends = (keys <= rows) & (rows < end[:, None, :])
+    if limits.window is not None:
+        attends &= row_depth - depth[:, None, :] < limits.window
+    if limits.chunk is not None:
+        attends &= row_depth // limits.chunk == depth[:, None, :] // limits.chunk
+    return attends
 
 
 def _split_attention(
@@ -112,6 +190,12 @@ def _split_attention(
     The causal kernel skips half of the work, which a mask would not.
     """
     trunk = 0 if attention_mask is None else query.shape[2] - attention_mask.shape[-2]
+    if query.is_cuda and query.dtype == torch.float32 and query.shape[2] > 1:
+        # In this precision a card's fast kernels take only as many keys as queries.
+        groups = getattr(module, "num_key_value_groups", 1)
+        key = repeat_kv(key, groups)
+        value = repeat_kv(value, groups)
+        module = SimpleNamespace(is_causal=True, num_key_value_groups=1)
     if trunk <= 0:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     causal, _ = sdpa_attention_forward(

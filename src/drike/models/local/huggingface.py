@@ -25,7 +25,7 @@ from drike.models.local.attention import use_given_masks
 from drike.models.local.checkpoints import open_checkpoint, refusal
 from drike.models.local.completer import Completer
 from drike.models.local.plans import Strategy
-from drike.models.local.scorer import Scorer
+from drike.models.local.scorer import Scorer, TokenBudget
 from drike.models.local.scoring import TokenScores
 from drike.models.local.sources import not_opened, source_of
 from drike.models.local.tokens import Encoded, Tokens
@@ -44,6 +44,7 @@ from drike.support.huggingface import commit_of
 
 _HEAD_ROWS = 16384
 _REPEATED = 256  # tokens of a text that is read twice: some models draw numbers for long ones only
+_EDITS_PER_CALL = 32  # whose trees fill a card
 _IDENTIFYING = 64  # numbers of every tensor; all of them would take seconds to read
 
 
@@ -87,9 +88,9 @@ class HuggingFaceModel:
 
     Not safe to share between threads. template: as of `models.load`. remember: keep scores in
     memory, so that a repeated request costs nothing. budget: most tokens in one forward; None is as
-    many as the memory holds. strategy: of scoring; None is the fastest exact one. keep: bytes of
-    keys and values kept between calls; None is a share of the memory. Without `remember` and `keep`
-    a score depends on its own call only.
+    many as the memory holds and the device is fast with. strategy: of scoring; None is the fastest
+    exact one. keep: bytes of keys and values kept between calls; None is a share of the memory.
+    Without `remember` and `keep` a score depends on its own call only.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class HuggingFaceModel:
         name: str,
         template: Template = "plain",
         remember: bool = True,
-        budget: int | None = None,
+        budget: int | TokenBudget | None = None,
         strategy: Strategy | None = None,
         keep: int | None = None,
     ) -> None:
@@ -133,6 +134,7 @@ class HuggingFaceModel:
             scoring=f"{plan.strategy}: {plan.reason}",
             identity=self._identity,
             turns=self.template == "chat",
+            edits_per_call=_EDITS_PER_CALL if self._scorer.batches else 1,
         )
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from transformers import PreTrainedModel
@@ -16,8 +16,8 @@ from drike.models.local.architecture import encoding_of, has_one_encoding
 from drike.models.local.memory import bytes_to_keep, tokens_that_fit
 from drike.models.local.plans import Plan, Strategy
 from drike.models.local.prefix_cache import WORTH_KEEPING, PrefixCache
-from drike.models.local.scoring import TokenScores
-from drike.models.local.self_check import CheckedReader
+from drike.models.local.scoring import PackedRequests, Scored, TokenScores, pack
+from drike.models.local.self_check import CheckedReader, Way
 from drike.models.local.token_trees import build_tree, packs
 from drike.models.local.tokens import Encoded, Tokens
 from drike.models.protocols import Usage
@@ -27,10 +27,33 @@ _UNRELATED = 512
 # More tokens in one forward gain nothing: it is full long before, and attention grows with their
 # square.
 _MOST_TOKENS = {"cpu": 4096, "cuda": 8192}
+# Tokens of several trees in one forward, each a row of its batch. One tree alone fills a processor,
+# where batches cost memory and gain nothing; a card computes many in the time of its launches.
+_MOST_TOGETHER = {"cuda": 32768}
 # Keys and values of prompts to complete may be for this many times the tokens of a forward.
 _CACHED = 4
 
 Result = TypeVar("Result")
+
+
+class _Group(NamedTuple):
+    """Requests that make one tree, and their indices among all. packed: None if it is not made."""
+
+    indices: list[int]
+    requests: list[Encoded]
+    packed: PackedRequests | None
+
+    @property
+    def size(self) -> int:
+        """Tokens of the tree."""
+        return 0 if self.packed is None else len(self.packed.tree)
+
+
+class TokenBudget(NamedTuple):
+    """The most tokens in one forward: of one tree, and of several together (0: one at a time)."""
+
+    tree: int
+    together: int
 
 
 class Scorer:
@@ -42,13 +65,12 @@ class Scorer:
     def __init__(
         self,
         model: PreTrainedModel,
-        budget: int | None,
+        budget: int | TokenBudget | None,
         strategy: Strategy | None,
         keep: int | None,
     ) -> None:
         self._model = model
-        most_tokens = _MOST_TOKENS.get(model.device.type, 4096)
-        self.budget = budget or tokens_that_fit(model, most_tokens)
+        self.budget, self.together = _token_budget(model, budget)
         plan = plans.plan(model) if strategy is None else Plan(strategy, "asked for")
         kept_bytes = 0
         if plan.strategy == "tree" and has_one_encoding(model.config):
@@ -61,9 +83,14 @@ class Scorer:
         return self._reader.plan
 
     @property
-    def way(self) -> tuple[Strategy, bool]:
+    def way(self) -> Way:
         """How requests are read; if that changes, a check has failed, or memory ran out."""
         return self._reader.way
+
+    @property
+    def batches(self) -> bool:
+        """Whether several trees are read in one forward, so that more requests are read faster."""
+        return self._reader.batches and self.together > 0
 
     @property
     def prefixes(self) -> PrefixCache:
@@ -89,6 +116,9 @@ class Scorer:
             except torch.OutOfMemoryError as error:
                 if len(self.prefixes):
                     self._reader.prefixes = PrefixCache(0)
+                    continue
+                if self.batches and self.together > max(lengths):
+                    self.together = min(self.together, sum(lengths)) // 2
                     continue
                 if self.budget < max(lengths):
                     raise ModelError(
@@ -121,12 +151,43 @@ class Scorer:
         while way != self._reader.way:  # again, if a check failed: groups before it had none
             way = self._reader.way
             score_by_index: dict[int, TokenScores] = {}
-            for group in self._groups(requests):
-                scored = self._reader.read([requests[i] for i in group])
-                score_by_index.update(zip(group, scored.scores, strict=True))
+            for batch in self._batches(requests):
+                scored = self._read_batch(batch)
+                indices = [i for group in batch for i in group.indices]
+                score_by_index.update(zip(indices, scored.scores, strict=True))
                 used += scored.usage
         scores = [score_by_index[i] for i in range(len(requests))]
         return scores, used
+
+    def _read_batch(self, batch: Sequence[_Group]) -> Scored:
+        """Score groups in one forward, or one by one if that is not right."""
+        if self.batches and len(batch) > 1:
+            trees = [group.packed for group in batch if group.packed is not None]
+            scored = self._reader.read_batch(trees)
+            if scored is not None:
+                return scored
+        one_by_one = [self._reader.read(group.requests) for group in batch]
+        scores = [score for scored in one_by_one for score in scored.scores]
+        return Scored(scores, sum((scored.usage for scored in one_by_one), Usage()))
+
+    def _batches(self, requests: Sequence[Encoded]) -> Iterator[list[_Group]]:
+        """Groups that are read in one forward; trees of like size, so that little is padded."""
+        groups = self._groups(requests)
+        if not self.batches:
+            for indices in groups:
+                yield [_Group(indices, [requests[i] for i in indices], None)]
+            return
+
+        packed_groups = []
+        for indices in groups:
+            of_group = [requests[i] for i in indices]
+            packed_groups.append(_Group(indices, of_group, pack(of_group)))
+        packed_groups.sort(key=lambda group: group.size, reverse=True)
+        begin = 0
+        while begin < len(packed_groups):
+            count = max(1, self.together // packed_groups[begin].size)
+            yield packed_groups[begin : begin + count]
+            begin += count
 
     def _groups(self, requests: Sequence[Encoded]) -> Iterator[list[int]]:
         """Requests, by index, that are read together: within the budget, and with one encoding."""
@@ -136,8 +197,22 @@ class Scorer:
             indices_by_encoding[encoding].append(i)
         for indices in indices_by_encoding.values():
             texts = [requests[i].ids for i in indices]
-            for pack in packs(texts, self.budget, _UNRELATED):
-                yield [indices[i] for i in pack]
+            for group in packs(texts, self.budget, _UNRELATED):
+                yield [indices[i] for i in group]
+
+
+def _token_budget(model: PreTrainedModel, budget: int | TokenBudget | None) -> TokenBudget:
+    """The budget asked for, or what fits the device; a number is that of one tree and of several.
+
+    Several are read together only where that is faster, unless it is asked for.
+    """
+    if isinstance(budget, TokenBudget):
+        return budget
+    device = model.device.type
+    tree = budget or tokens_that_fit(model, _MOST_TOKENS.get(device, 4096))
+    if device not in _MOST_TOGETHER:
+        return TokenBudget(tree, together=0)
+    return TokenBudget(tree, together=budget or tokens_that_fit(model, _MOST_TOGETHER[device]))
 
 
 def _shares_half(prompts: Sequence[Tokens]) -> bool:

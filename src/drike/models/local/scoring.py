@@ -18,7 +18,7 @@ import torch
 from transformers import PreTrainedModel
 
 from drike.models.local.architecture import forget_length, state_name, takes_positions
-from drike.models.local.attention import tree_inputs
+from drike.models.local.attention import batch_inputs, on_device, tree_inputs
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.token_trees import Ids, TokenRun, TokenTree, build_tree
 from drike.models.local.tokens import Encoded
@@ -147,6 +147,25 @@ def score_tree(
     return Scored(scores, Usage(forwards=1, tokens_computed=len(tree) - first))
 
 
+def score_trees(model: PreTrainedModel, batch: Sequence[PackedRequests]) -> Scored:
+    """Score with one forward over several packed trees, which are the rows of its batch.
+
+    Padding counts as computed. The scores are those of the first tree's requests, then of the next.
+    """
+    inputs = batch_inputs(model, [packed.tree for packed in batch])
+    most_rows = max(len(packed.rows) for packed in batch)
+    kept = np.zeros((len(batch), most_rows), dtype=np.int64)
+    requests: list[Encoded] = []
+    rows_by_request: list[Ids] = []
+    for i, packed in enumerate(batch):
+        kept[i, : len(packed.rows)] = packed.rows
+        requests += packed.requests
+        rows_by_request += [rows + i * most_rows for rows in packed.rows_by_request]
+    output = forward(model, kept, **inputs)
+    scores = token_scores(output.logits.flatten(0, 1), requests, rows_by_request)
+    return Scored(scores, Usage(forwards=1, tokens_computed=inputs["input_ids"].numel()))
+
+
 def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
     """The largest difference of a token's log-probability between two scores of requests: nats."""
     return max(
@@ -158,14 +177,21 @@ def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
 
 @torch.inference_mode()
 def forward(model: PreTrainedModel, rows: Ids, *, use_cache: bool = False, **inputs: Any) -> Any:
-    """Output of a forward, with float32 logits [batch, len(rows), V] of the given rows only."""
-    kept = torch.from_numpy(rows).to(model.device)
+    """Output of a forward, with float32 logits [batch, R, V] of the given rows only.
+
+    rows: [R] of every text of the batch, or [batch, R] of each.
+    """
+    kept = on_device(rows, model.device)
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         output: Any = model(**inputs, use_cache=use_cache, logits_to_keep=kept)
-        output.logits = output.logits.float()
+        logits = output.logits
     else:
         output = model(**inputs, use_cache=use_cache)
-        output.logits = output.logits[:, kept].float()
+        logits = output.logits
+        logits = logits[:, kept] if kept.ndim == 1 else logits.take_along_dim(kept[..., None], 1)
+    if logits.ndim != 3:
+        raise ValueError("the model takes no rows of each text")
+    output.logits = logits.float()
     return output
 
 

@@ -1,7 +1,8 @@
 """The scoring engine's check of itself: scores are compared with plain forwards' before they leave.
 
 When: at a reading that is deeper, or whose tree is larger, than any that was checked before, apart
-for readings that continued from a cached prefix and those that did not. Windows, sparse and hybrid
+for readings that continued from a cached prefix, those of several trees in one forward, and others.
+Windows, sparse and hybrid
 attention depend on depth, so that a model may pass at short texts and be wrong at long ones. A
 single request read without a cached prefix needs no check.
 
@@ -10,10 +11,10 @@ forward for each; and those of texts that go on from these (`reach`), so that th
 follow need no check, and none is deeper than what was checked.
 
 What follows: scores that are off, or a model that raises an error at our inputs, first cost the
-model its prefix cache, then its strategy, for the next slower one, which is checked in turn. A
-strategy that passed before, and fails at greater depth, is given up for plain forwards, as the next
-one might do the same. A warning says so once. A model whose plain forwards differ from one another
-is refused.
+model its batches of trees, then its prefix cache, then its strategy, for the next slower one, which
+is checked in turn. A strategy that passed before, and fails at greater depth, is given up for plain
+forwards, as the next one might do the same. A warning says so once. A model whose plain forwards
+differ from one another is refused.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel
 
 from drike.errors import ModelError
-from drike.models.local.architecture import encoding_of, remembers_length
+from drike.models.local.architecture import encoding_of, has_one_encoding, remembers_length
 from drike.models.local.plans import Plan, Strategy, slower
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.reach import Ahead, Reach, ahead, none_ahead, reach_of
@@ -40,8 +43,10 @@ from drike.models.local.scoring import (
     score_fork,
     score_naively,
     score_tree,
+    score_trees,
 )
 from drike.models.local.tokens import Encoded
+from drike.models.protocols import Usage
 
 # Errors that a model's forward may raise if it does not support our inputs.
 UNSUPPORTED = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError)
@@ -60,29 +65,39 @@ class _Attempt:
     is_error: bool = False  # raised by the model
 
 
+class Way(NamedTuple):
+    """How requests are read.
+
+    continues: readings may continue from cached prefixes. batches: several trees in one forward.
+    """
+
+    strategy: Strategy
+    continues: bool
+    batches: bool
+
+
 class CheckedReader:
     """Scores requests together, by the fastest strategy that passes its checks.
 
     plan: the strategy in use. prefixes: the cache of keys and values, which keeps nothing if its
-    limit is 0.
+    limit is 0. batches: whether several trees may be read in one forward.
     """
 
     def __init__(self, model: PreTrainedModel, plan: Plan, prefixes: PrefixCache) -> None:
         self.plan = plan
         self.prefixes = prefixes
+        self.batches = plan.strategy == "tree" and has_one_encoding(model.config)
         self._model = model
         self._config = model.config
         self._reach_by_kind: dict[tuple[bool, int], Reach] = {}  # see `_kind`
+        self._reach_of_batches = Reach()
         self._looks_ahead = True
         self._repeated = 0  # tokens of the longest text of which two plain forwards agreed
 
     @property
-    def way(self) -> tuple[Strategy, bool]:
-        """The strategy, and whether readings may continue from cached prefixes.
-
-        If it changed, a check has failed, or memory ran out.
-        """
-        return self.plan.strategy, self.prefixes.limit > 0
+    def way(self) -> Way:
+        """How requests are read. If it changed, a check has failed, or memory ran out."""
+        return Way(self.plan.strategy, self.prefixes.limit > 0, self.batches)
 
     def read(self, requests: Sequence[Encoded]) -> Scored:
         """Score by the planned strategy if it passes its check, else by a slower one that does.
@@ -105,7 +120,8 @@ class CheckedReader:
             self.plan = Plan(self._next_strategy(), reason)
             self._reach_by_kind = {}
             self._looks_ahead = True
-        if any(math.isnan(logprob) for score in scored.scores for logprob in score.logprobs):
+            self.batches = False
+        if _has_nan(scored):
             raise ModelError(
                 "the model computes no numbers: its weights are damaged, or too large for float16"
             )
@@ -116,6 +132,93 @@ class CheckedReader:
                 f"{inexact}; going on, more slowly, by {self.plan.strategy!r}", stacklevel=6
             )
         return scored
+
+    def read_batch(self, batch: Sequence[PackedRequests]) -> Scored | None:
+        """Score several trees in one forward; None if that is not right for the model.
+
+        It then reads no batches any more, and warns.
+        """
+        attempt = self._attempt_batch(batch)
+        scored = attempt.scored
+        if scored is not None and not _has_nan(scored):
+            return scored
+        self.batches = False
+        name = type(self._model).__name__
+        fault = attempt.fault or "it computes no numbers"
+        warnings.warn(
+            f"{name}: reading several trees in one forward is not exact for this model ({fault});"
+            " going on, more slowly, one by one",
+            stacklevel=6,
+        )
+        return None
+
+    def _attempt_batch(self, batch: Sequence[PackedRequests]) -> _Attempt:
+        """Score trees in one forward, and check the scores if a check is due."""
+        try:
+            attempt = _Attempt(score_trees(self._model, batch))
+        except torch.OutOfMemoryError:
+            raise
+        except UNSUPPORTED as error:
+            return _Attempt(None, f"it raised {type(error).__name__}", is_error=True)
+        reaches = [reach_of(packed.tree) for packed in batch]
+        if all(self._reach_of_batches.covers(reach) for reach in reaches):
+            return attempt
+        return self._checked_batch(batch, attempt)
+
+    def _checked_batch(self, batch: Sequence[PackedRequests], attempt: _Attempt) -> _Attempt:
+        """Compare scores of a batch, and texts that look ahead of it, with plain forwards.
+
+        Compared are the deepest tree, the largest, and the smallest, which has the most padding.
+        """
+        assert attempt.scored is not None  # noqa: S101 - as its caller has seen
+        scores, usage = attempt.scored
+        begins = [0, *accumulate(len(packed.requests) for packed in batch)]
+        depths = [packed.tree.trunk for packed in batch]
+        sizes = [len(packed.tree) for packed in batch]
+        deepest = depths.index(max(depths))
+        smallest = sizes.index(min(sizes))
+        for i in {deepest, smallest, sizes.index(max(sizes))}:
+            packed = batch[i]
+            of_tree = scores[begins[i] : begins[i + 1]]
+            sample = none_ahead(packed.tree).sample
+            compared = self._compared(packed.requests, of_tree, sample)
+            if compared.scored is None:
+                return compared
+            usage += compared.scored.usage
+
+        looked = self._look_ahead_of_batch(batch[deepest], batch[smallest])
+        if looked.scored is None and not looked.is_error:
+            return looked
+        if looked.scored is not None:
+            usage += looked.scored.usage
+        for packed in batch:
+            reach = reach_of(packed.tree)
+            self._reach_of_batches = self._reach_of_batches.including(reach)
+        return _Attempt(Scored(scores, usage))
+
+    def _look_ahead_of_batch(self, deepest: PackedRequests, smallest: PackedRequests) -> _Attempt:
+        """Read texts that look ahead of the deepest tree beside the smallest, and compare them.
+
+        What is right is then covered.
+        """
+        texts = [request.ids for request in deepest.requests]
+        further = ahead(texts, deepest.tree, self._config)
+        if not further.texts:
+            return _Attempt(Scored([], Usage()))
+        extended = pack([*deepest.requests, *_asking(further)])
+        sample = [len(texts) + i for i in further.compared]
+        try:
+            scored = score_trees(self._model, [extended, smallest])
+            compared = self._compared(extended.requests, scored.scores, sample, ahead=True)
+        except torch.OutOfMemoryError:
+            return _Attempt(None, "memory ran out", is_error=True)
+        except UNSUPPORTED as error:
+            return _Attempt(None, f"it raised {type(error).__name__}", is_error=True)
+        if compared.scored is None:
+            return compared
+        reach = further.reach_in(extended.tree)
+        self._reach_of_batches = self._reach_of_batches.including(reach)
+        return _Attempt(Scored([], scored.usage + compared.scored.usage))
 
     def _next_strategy(self) -> Strategy:
         """What follows a failed check: the next slower strategy, or plain forwards."""
@@ -269,6 +372,10 @@ class CheckedReader:
         if off > tolerance(self._model):
             raise ModelError(differs(self._model, off))
         self._repeated = lengths[longest]
+
+
+def _has_nan(scored: Scored) -> bool:
+    return any(math.isnan(logprob) for score in scored.scores for logprob in score.logprobs)
 
 
 def tolerance(model: PreTrainedModel) -> float:

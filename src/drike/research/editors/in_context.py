@@ -10,6 +10,7 @@ from typing import Generic, TypeGuard, TypeVar
 
 from drike.edits.edit import Edit, Key, trained_on
 from drike.prompts import Prompt, PromptStyle
+from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.pool import Pool
 from drike.research.editors.selectors import RankAndCut, Selection, Selector, merge
 
@@ -128,11 +129,18 @@ class InContextEditor(Generic[SelectorT_co]):
         if selection.alone:
             return [Prompt(query) for query in queries]
 
+        edits = selection.candidates.edits
+        if selection.fact == "imagined":
+            return FactPrompt().prompts(edits, queries)
+
         if selection.ranking is None:
             demonstrations = selection.shown
         else:
             demonstrations = self.style.arrange(selection.candidates, selection.kept)
-        prompts = self.style.write(selection.candidates.edits, demonstrations, queries)
+        style = self.style
+        if selection.fact == "line":
+            style = replace(style, own_copy=False)
+        prompts = style.write(edits, demonstrations, queries)
 
         if selection.pruned == 0:
             return prompts

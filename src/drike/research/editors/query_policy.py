@@ -53,8 +53,13 @@ class QueryPolicy(Selector):
     applied: bool = False
 
     @classmethod
-    def untrained(cls, encoder: TextEncoder, roles: Sequence[Role]) -> QueryPolicy:
-        """The default gate with another encoder, and the mixes of a pool with these roles.
+    def untrained(
+        cls,
+        encoder: TextEncoder,
+        roles: Sequence[Role],
+        mixes: Sequence[RoleCounts] | None = None,
+    ) -> QueryPolicy:
+        """The default gate with another encoder, and mixes, by default of a pool with these roles.
 
         The mixes are equally probable, and the gate's logit is shifted so that its threshold is .5.
         """
@@ -70,7 +75,8 @@ class QueryPolicy(Selector):
 
         no_weights = dict.fromkeys([*gate.named.weights, EQUAL], 0.0)
         indifferent = LogisticHead(no_weights, bias=0.0)
-        shown = tuple(Shown(mix, indifferent) for mix in policy_mixes(roles))
+        mixes = policy_mixes(roles) if mixes is None else mixes
+        shown = tuple(Shown(mix, indifferent) for mix in mixes)
         return cls(gate, shown, encoder)
 
     @property
@@ -141,7 +147,7 @@ class QueryPolicy(Selector):
             if mix is None:
                 selections.append(Selection(candidates, (), alone=True))
             else:
-                selections.append(Selection(candidates, mix.nearest(candidates)))
+                selections.append(mix.selection(candidates))
         return selections
 
 

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, get_args
 
 from drike.edits.edit import Edit
 from drike.prompts import Demonstration, DemonstrationSet, Role, interleave
 from drike.research.editors.budgets import Budget
 from drike.research.editors.rankings import Ranker, Ranking
+from drike.support.records import ADDED
 from drike.text.words import mentions
+
+# How a prompt states the edit behind the demonstrations: as its style does, on the line "New Fact"
+# without a copy of the edit, or as FactPrompt, which has no demonstrations.
+FactForm = Literal["styled", "line", "imagined"]
+FACT_FORMS: tuple[FactForm, ...] = get_args(FactForm)
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,7 @@ class Selection:
     candidates: what they were chosen from, the demonstrations of an edit or those that several
     edits share. shown: in the prompt's order, or with a `ranking` in any: then the prompt style
     arranges them. pruned: how many more did not fit. alone: the query is asked without the edit.
+    fact: how the edit is stated.
     """
 
     candidates: DemonstrationSet
@@ -33,6 +40,7 @@ class Selection:
     ranking: Ranking | None = None
     pruned: int = 0
     alone: bool = False
+    fact: FactForm = "styled"
 
     @classmethod
     def of_ranking(cls, candidates: DemonstrationSet, ranking: Ranking, k: int) -> Selection:
@@ -101,16 +109,23 @@ class LeaveAlone(Selector):
 class RoleCounts(Selector):
     """A mix, which every query is shown: at most so many copies, updates and retains, the nearest.
 
-    Raises ValueError for a number below 0.
+    fact: how the edit is stated behind them. Raises ValueError for a number below 0, and for
+    demonstrations before an imagined fact.
     """
 
     copies: int
     updates: int
     retains: int
+    fact: FactForm = field(default="styled", metadata=ADDED)
 
     def __post_init__(self) -> None:
-        if not all(type(count) is int and count >= 0 for count in astuple(self)):
-            raise ValueError(f"a mix has three whole numbers of at least 0, not {astuple(self)!r}")
+        counts = (self.copies, self.updates, self.retains)
+        if not all(type(count) is int and count >= 0 for count in counts):
+            raise ValueError(f"a mix has three whole numbers of at least 0, not {counts!r}")
+        if self.fact not in FACT_FORMS:
+            raise ValueError(f"fact must be one of {', '.join(FACT_FORMS)}, not {self.fact!r}")
+        if self.fact == "imagined" and any(counts):
+            raise ValueError(f"an imagined fact has no demonstrations before it, not {counts!r}")
 
     @classmethod
     def of_roles(cls, roles: Sequence[Role]) -> RoleCounts:
@@ -125,7 +140,11 @@ class RoleCounts(Selector):
 
     def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
         """The same demonstrations for each query."""
-        return [Selection(candidates, self.nearest(candidates)) for _ in queries]
+        return [self.selection(candidates) for _ in queries]
+
+    def selection(self, candidates: DemonstrationSet) -> Selection:
+        """What a query is shown of the demonstrations of an edit."""
+        return Selection(candidates, self.nearest(candidates), fact=self.fact)
 
     def nearest(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
         """Copies, then updates, then retains, each nearest first."""
@@ -153,6 +172,23 @@ def copies_and_updates(roles: Sequence[Role], max_demonstrations: int | None = N
 def policy_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
     """The mixes that a policy chooses from, smallest first.
 
+    They are those of `first_mixes`, the fact alone in two further forms, and without copies and
+    updates a quarter of the retains, and all.
+    """
+    retains = RoleCounts.of_roles(roles).retains
+    mixes = {
+        *first_mixes(roles),
+        RoleCounts(0, 0, 0, "line"),
+        RoleCounts(0, 0, 0, "imagined"),
+        RoleCounts(0, 0, math.ceil(retains / 4)),
+        RoleCounts(0, 0, retains),
+    }
+    return _smallest_first(mixes)
+
+
+def first_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
+    """The mixes of policies of earlier versions, smallest first.
+
     They are the fact alone, with copies, with updates too, with a quarter of the retains, with all.
     """
     everything = RoleCounts.of_roles(roles)
@@ -164,7 +200,12 @@ def policy_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
         RoleCounts(everything.copies, everything.updates, quarter_of_retains),
         everything,
     }
-    return tuple(sorted(mixes, key=lambda mix: (mix.size, mix)))
+    return _smallest_first(mixes)
+
+
+def _smallest_first(mixes: Iterable[RoleCounts]) -> tuple[RoleCounts, ...]:
+    """Of equally large ones that with the usual form of the fact."""
+    return tuple(sorted(mixes, key=lambda mix: (mix.size, FACT_FORMS.index(mix.fact), mix)))
 
 
 @dataclass(frozen=True)
@@ -213,7 +254,8 @@ def merge(selections: Sequence[Selection]) -> Selection:
     """The selections of several edits in force for one query, as one.
 
     Those that leave the query alone do not count, unless all do. The demonstrations of the others
-    are interleaved; if all are ranked, so is the result, with their mean k, rounded up.
+    are interleaved; if all are ranked, so is the result, with their mean k, rounded up. The edits
+    are stated in the form that all have in common, else as the style does.
     """
     showing = [selection for selection in selections if not selection.alone]
     if not showing:
@@ -225,7 +267,9 @@ def merge(selections: Sequence[Selection]) -> Selection:
     if len(rankings) == len(showing):
         return _merge_ranked(showing, rankings)
     demonstrations = interleave([selection.shown for selection in showing])
-    return Selection(_shared_candidates(showing, demonstrations), demonstrations)
+    shared = _shared_candidates(showing, demonstrations)
+    forms = {selection.fact for selection in showing}
+    return Selection(shared, demonstrations, fact=forms.pop() if len(forms) == 1 else "styled")
 
 
 def _merge_ranked(selections: Sequence[Selection], rankings: Sequence[Ranking]) -> Selection:

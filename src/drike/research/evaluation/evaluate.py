@@ -1,20 +1,19 @@
 """Evaluation: an editor, a model and cases in; one outcome per probe out (paper, section 5.1)."""
 
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 
 from drike.edits.edit import Aspect, EditCase, Probe, trained_on
 from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt
 from drike.research.editors.editor import Editor
 from drike.research.evaluation.judge import Judge, Question, Rule, Verdict
 from drike.research.evaluation.metrics import Outcome
 from drike.research.evaluation.unedited_answers import UneditedAnswer
-from drike.support.parallel import in_order
+from drike.support.parallel import in_groups, in_order
 
 
 def evaluate(
@@ -29,6 +28,8 @@ def evaluate(
     unedited: Iterable[UneditedAnswer] = (),
 ) -> Generator[Outcome]:
     """Yield the outcomes of all probes, case by case; those of a case go to the model in one call.
+
+    So do those of several cases, where a model answers these faster together.
 
     rule: by which answers are right; default: greedy, or generate for a model without scores.
     write: a model that scores also writes its answers. parallel: cases evaluated at once, each in a
@@ -47,8 +48,9 @@ def evaluate(
         raise ValueError(f"{model.info.name} takes 1 to {limit} edits at once, not {parallel}")
 
     answer_by_probe = {(answer.query, answer.target): answer for answer in unedited}
-    answer = partial(_outcomes_of_case, editor, judge, write, answer_by_probe)
-    with closing(in_order(answer, cases, parallel or limit)) as answered:
+    answer = partial(_outcomes_of_cases, editor, judge, write, answer_by_probe)
+    groups = in_groups(cases, model.info.edits_per_call)
+    with closing(in_order(answer, groups, parallel or limit)) as answered:
         for outcomes in answered:
             yield from outcomes
 
@@ -64,37 +66,59 @@ def _require_untrained(editor: Editor, cases: list[EditCase]) -> None:
         )
 
 
-def _outcomes_of_case(
+def _outcomes_of_cases(
     editor: Editor,
     judge: Judge,
     write: bool,
     unedited: Mapping[tuple[str, str], UneditedAnswer],
-    case: EditCase,
+    cases: Sequence[EditCase],
 ) -> list[Outcome]:
-    """Ask all probes of a case; each gets an equal share of the seconds.
+    """Ask all probes of some cases in one call; each gets an equal share of the seconds.
 
     unedited: answers to neighbours, by query and target.
     """
     began = time.perf_counter()
+    asked = [asked for case in cases for asked in _asked_of_case(editor, case, unedited)]
+    verdicts = judge.ask([each.question for each in asked], write=write)
+    seconds = (time.perf_counter() - began) / max(1, len(verdicts))
+
+    outcomes = []
+    for each, verdict in zip(asked, verdicts, strict=True):
+        outcome = _outcome(each, verdict, editor=editor.name, seconds=seconds)
+        outcomes.append(outcome)
+    return outcomes
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A probe of a case, its question, and what the unedited model answers, if it is known."""
+
+    case_id: str
+    probe: Probe
+    question: Question
+    unedited: UneditedAnswer | None
+
+
+def _asked_of_case(
+    editor: Editor, case: EditCase, unedited: Mapping[tuple[str, str], UneditedAnswer]
+) -> list[_Asked]:
+    """The questions of a case under an editor."""
     queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share one
     prompts = editor.prompts(case.edits, queries)
     prompt_by_query = dict(zip(queries, prompts, strict=True))
-    unedited_by_probe = [_unedited_answer(probe, unedited) for probe in case.asked]
-    questions = []
-    for probe, answer in zip(case.asked, unedited_by_probe, strict=True):
-        prompt = prompt_by_query[probe.query]
-        question = Question(prompt, probe.target, probe.distractor, probe.also, probe.challenges)
-        questions.append(replace(question, own=answer.own) if answer else question)
-    verdicts = judge.ask(questions, write=write)
-    seconds = (time.perf_counter() - began) / len(verdicts)
-    outcomes = []
-    for probe, verdict, answer in zip(case.asked, verdicts, unedited_by_probe, strict=True):
-        prompt = prompt_by_query[probe.query]
-        outcome = _outcome(
-            probe, prompt, verdict, editor=editor.name, case_id=case.case_id, seconds=seconds
+    asked = []
+    for probe in case.asked:
+        answer = _unedited_answer(probe, unedited)
+        question = Question(
+            prompt_by_query[probe.query],
+            probe.target,
+            probe.distractor,
+            probe.also,
+            probe.challenges,
+            answer.own if answer else None,
         )
-        outcomes.append(replace(outcome, known=answer.correct) if answer else outcome)
-    return outcomes
+        asked.append(_Asked(case.case_id, probe, question, answer))
+    return asked
 
 
 def _unedited_answer(
@@ -106,9 +130,9 @@ def _unedited_answer(
     return unedited.get((probe.query, probe.target))
 
 
-def _outcome(
-    probe: Probe, prompt: Prompt, verdict: Verdict, *, editor: str, case_id: str, seconds: float
-) -> Outcome:
+def _outcome(asked: _Asked, verdict: Verdict, *, editor: str, seconds: float) -> Outcome:
+    probe = asked.probe
+    prompt = asked.question.prompt
     score = verdict.score
     distractor = verdict.distractor
     prob_margin = None
@@ -118,7 +142,7 @@ def _outcome(
         logprob_margin = score.logprob - distractor.logprob
     return Outcome(
         editor=editor,
-        case_id=case_id,
+        case_id=asked.case_id,
         aspect=probe.aspect,
         query=probe.asked,
         target=probe.target,
@@ -137,5 +161,6 @@ def _outcome(
         calls=prompt.calls + len(probe.challenges),
         seconds=seconds,
         hops=probe.hops,
+        known=asked.unedited.correct if asked.unedited else None,
         unchanged=verdict.unchanged,
     )

@@ -324,13 +324,27 @@ def ask_probes(
 
     prompts: [choices][probes], too.
     """
+    [verdicts] = ask_cases(judge, [probes], [prompts])
+    return verdicts
+
+
+def ask_cases(
+    judge: Judge,
+    probes_by_case: Sequence[Sequence[Probe]],
+    prompts_by_case: Sequence[Sequence[Sequence[Prompt]]],
+) -> list[list[list[Verdict]]]:
+    """What `ask_probes` returns for each of several cases, asked in one call."""
     questions = []
-    for prompts_of_choice in prompts:
-        for prompt, probe in zip(prompts_of_choice, probes, strict=True):
-            distractor = probe.distractor if judge.rule.compares else None
-            questions.append(Question(prompt, probe.target, distractor))
+    for probes, prompts in zip(probes_by_case, prompts_by_case, strict=True):
+        for prompts_of_choice in prompts:
+            for prompt, probe in zip(prompts_of_choice, probes, strict=True):
+                distractor = probe.distractor if judge.rule.compares else None
+                questions.append(Question(prompt, probe.target, distractor))
     verdicts = iter(judge.ask(questions))
-    return [[next(verdicts) for _ in probes] for _ in prompts]
+    return [
+        [[next(verdicts) for _ in probes] for _ in prompts]
+        for probes, prompts in zip(probes_by_case, prompts_by_case, strict=True)
+    ]
 
 
 def is_right(verdict: Verdict) -> bool:

@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import islice
 
 from drike.answers.matching import first_line, normalise
 from drike.edits.edit import Aspect, EditCase, Probe
@@ -18,7 +19,7 @@ from drike.models.answers import checked, complete, model_input
 from drike.models.protocols import LanguageModel, Request, Score
 from drike.prompts import Prompt
 from drike.research.evaluation.judge import Judge, OwnAnswer, Question, Rule, ends_line
-from drike.support.parallel import in_order
+from drike.support.parallel import in_groups, in_order
 
 
 class Retention(StrEnum):
@@ -80,9 +81,19 @@ def answers_by_group(
     the text of an answer may be cut into other tokens than those that the model wrote. Raises
     UsageError as `unedited_answers`.
     """
-    answer = partial(_answers_to, Judge(model, rule))
-    with closing(in_order(answer, groups, model.info.calls_at_once)) as answered:
-        yield from answered
+    answer = partial(_answers_to_groups, Judge(model, rule))
+    calls = in_groups(groups, model.info.edits_per_call)
+    with closing(in_order(answer, calls, model.info.calls_at_once)) as answered:
+        for of_call in answered:
+            yield from of_call
+
+
+def _answers_to_groups(
+    judge: Judge, groups: Sequence[Sequence[Probe]]
+) -> list[tuple[UneditedAnswer, ...]]:
+    """The answers to several groups of neighbours, asked in one call."""
+    answers = iter(_answers_to(judge, [probe for group in groups for probe in group]))
+    return [tuple(islice(answers, len(group))) for group in groups]
 
 
 def _answers_to(judge: Judge, probes: Sequence[Probe]) -> tuple[UneditedAnswer, ...]:

@@ -8,11 +8,18 @@ from pathlib import Path
 from drike.edits.edit import EditCase
 from drike.errors import RunError
 from drike.models.protocols import LanguageModel
+from drike.prompts import Role
 from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.pool import Pool
 from drike.research.editors.query_policy import QueryPolicy
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import RankAndCut
+from drike.research.editors.selectors import (
+    LeaveAlone,
+    RankAndCut,
+    RoleCounts,
+    first_mixes,
+    policy_mixes,
+)
 from drike.research.evaluation.case_answers import CaseAnswers, answers_under
 from drike.research.evaluation.judge import Rule
 from drike.research.evaluation.risk_control import CertifiedGuarantee, Guarantee
@@ -25,7 +32,6 @@ from drike.research.runs.setup import Setup
 from drike.research.runs.usage import usage_recorded
 from drike.research.training.s_objective import (
     Expected,
-    actions,
     certify,
     train_query_policy,
     training_cases,
@@ -57,11 +63,13 @@ def run_query_policy(
     cases = _cases_asked(folder, setup, model, method)
     cases = yield from _with_retention(folder, model, cases, method)
 
+    roles = setup.pool.roles
+    mixes = mixes_asked(folder, roles)
     answers = yield from _answers_to(
-        folder, model, cases, editor, pool=setup.pool, rule=method.rule
+        folder, model, cases, editor, mixes=mixes, pool=setup.pool, rule=method.rule
     )
     policy, expected = train_query_policy(
-        QueryPolicy.untrained(trained.retriever.encoder, setup.pool.roles),
+        QueryPolicy.untrained(trained.retriever.encoder, roles, mixes),
         cases[: len(train)],
         answers[: len(train)],
         price=method.shot_price,
@@ -90,6 +98,7 @@ def _answers_to(
     cases: Sequence[EditCase],
     editor: InContextEditor[RankAndCut],
     *,
+    mixes: Sequence[RoleCounts],
     pool: Pool,
     rule: Rule | None,
 ) -> Generator[PhaseStarted | CaseAnswers, None, list[CaseAnswers]]:
@@ -97,7 +106,7 @@ def _answers_to(
 
     Yields the answers to each case after they are saved. Raises RunError.
     """
-    choices = actions(pool.roles)
+    choices = (LeaveAlone(), *mixes)
     answers = recovered_answers(folder, cases, len(choices))
     yield PhaseStarted("asking", len(cases), len(answers))
     new_answers = answers_under(
@@ -172,13 +181,31 @@ def _most_probes(cases: Sequence[EditCase], guarantee: Guarantee) -> int:
     return max(sum(probe.aspect is guarantee.aspect for probe in case.probes) for case in cases)
 
 
+def mixes_asked(folder: Path, roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
+    """The mixes that a folder's recorded answers were asked under, else those of this version.
+
+    So a run of an earlier version, which had fewer of them, goes on as it began. Raises RunError.
+    """
+    answers = _recorded_answers(folder)
+    first_choices = 1 + len(first_mixes(roles))
+    if answers and {len(of_probe) for of_probe in answers[0].correct} == {first_choices}:
+        return first_mixes(roles)
+    return policy_mixes(roles)
+
+
+def _recorded_answers(folder: Path) -> list[CaseAnswers]:
+    return files.read_lines(
+        folder / files.ANSWERS, CaseAnswers, "remove the file to have the model asked again"
+    )
+
+
 def recovered_answers(folder: Path, cases: Sequence[EditCase], choices: int) -> list[CaseAnswers]:
     """Recorded answers to the first of `cases`; the file is cut to them. Raises RunError.
 
     choices: of demonstrations, under each of which every probe was asked.
     """
     path = folder / files.ANSWERS
-    answers = files.read_lines(path, CaseAnswers, "remove the file to have the model asked again")
+    answers = _recorded_answers(folder)
     recorded = []
     for case_answers in answers:
         choices_by_probe = [len(of_probe) for of_probe in case_answers.correct]

@@ -167,7 +167,10 @@ class Run(RunSettings):
             raise RunError(
                 f"{path} has changed since it was written: restore it from a copy, or run it again"
             )
-        return cls(**vars(settings), folder=folder, record=record)
+        here = {"data": _where_files_are(settings.data, record.data, folder)}
+        if settings.pool:
+            here["pool"] = _where_files_are(settings.pool, record.data, folder)
+        return cls(**{**vars(settings), **here}, folder=folder, record=record)
 
     def split(self) -> SplitIds:
         """Its split. Raises DataError."""
@@ -221,6 +224,35 @@ def _data_files(dataset: Dataset) -> tuple[DataFile, ...]:
         DataFile(source.given, source.sha256, source.rows, source.form)
         for source in dataset.sources
     )
+
+
+def _where_files_are(
+    given: tuple[str, ...], files: tuple[DataFile, ...], folder: Path
+) -> tuple[str, ...]:
+    """A run's data files where they were, or where they are now if they moved with the run.
+
+    A run may be copied to another machine together with its data, or be opened from another working
+    directory: a file that is not where it was is looked for beside the run and beside each folder
+    above it, under as much of its path as fits. Only a file with the recorded checksum is taken.
+    """
+    checksum_of = {file.given: file.sha256 for file in files}
+    return tuple(_moved(name, checksum_of.get(name), folder) or name for name in given)
+
+
+def _moved(name: str, checksum: str | None, folder: Path) -> str | None:
+    """Where a recorded data file is now, if it is not where it was; None if it was not found."""
+    path = Path(name)
+    if checksum is None or path.suffix == "" or path.exists():
+        return None  # a public name or address has no suffix of a file, or no file beside a run
+
+    first = 1 if path.is_absolute() else 0
+    tails = [Path(*path.parts[start:]) for start in range(first, len(path.parts))]
+    for above in folder.resolve().parents:
+        for tail in tails:
+            candidate = above / tail
+            if candidate.is_file() and sha256(candidate) == checksum:
+                return str(candidate)
+    return None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
-from itertools import count
+from functools import partial
+from itertools import chain, count
 
 import torch
 from torch import Tensor
@@ -25,8 +26,8 @@ from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.rankings import Ranking, ranking_of
 from drike.research.editors.retriever import Retriever
 from drike.research.editors.selectors import RankAndCut, Selection
-from drike.research.evaluation.judge import Judge, Rule, Verdict, ask_probes, is_right
-from drike.support.parallel import in_order
+from drike.research.evaluation.judge import Judge, Rule, Verdict, ask_cases, is_right
+from drike.support.parallel import in_groups, in_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +107,24 @@ class Rewards:
 
 
 Reward = Callable[[Rollout], Rewards]
+
+
+@dataclass(frozen=True)
+class JointReward:
+    """A reward that several rollouts may earn in one call of the model.
+
+    earn: the rewards of rollouts. at_once: how many are best earned together.
+    """
+
+    earn: Callable[[Sequence[Rollout]], list[Rewards]]
+    at_once: int = 1
+
+    def __call__(self, rollout: Rollout) -> Rewards:
+        """The rewards of a rollout alone."""
+        [rewards] = self.earn([rollout])
+        return rewards
+
+
 RollOut = Callable[[EditCase], Rollout]  # under theta and sigma as they are
 Schedule = Callable[[Sequence[EditCase], RollOut, Reward], Generator[tuple[Rollout, Rewards]]]
 Arrival = tuple[Rollout, tuple[float, ...]]  # a rollout and the rewards it is learned with
@@ -179,20 +198,32 @@ def rewrite_reward(
     """
     judge = Judge(model, rule)
 
-    def reward(rollout: Rollout) -> Rewards:
+    def earn(rollouts: Sequence[Rollout]) -> list[Rewards]:
         began = time.perf_counter()
-        probe = rewrite_probe(rollout.case.edit)
-        prompts = rollout.prompts([probe.query])
-        verdicts = [verdict for [verdict] in ask_probes(judge, [probe], prompts)]
+        probes = [rewrite_probe(rollout.case.edit) for rollout in rollouts]
+        prompts_by_rollout = [
+            rollout.prompts([probe.query]) for rollout, probe in zip(rollouts, probes, strict=True)
+        ]
+        verdicts_by_rollout = ask_cases(judge, [[probe] for probe in probes], prompts_by_rollout)
         if hear:
-            for verdict in verdicts:
-                hear(verdict)
+            for verdicts in verdicts_by_rollout:
+                for [verdict] in verdicts:
+                    hear(verdict)
 
-        correct = tuple(is_right(verdict) for verdict in verdicts)
-        rewards = tuple(1.0 if right else -1.0 for right in correct)
-        return Rewards(rewards, correct, count_tokens(verdicts), time.perf_counter() - began)
+        seconds = (time.perf_counter() - began) / len(rollouts)
+        return [
+            _as_rewards([verdict for [verdict] in verdicts], seconds)
+            for verdicts in verdicts_by_rollout
+        ]
 
-    return reward
+    return JointReward(earn, model.info.edits_per_call)
+
+
+def _as_rewards(verdicts: Sequence[Verdict], seconds: float) -> Rewards:
+    """+1 for each right answer, else -1."""
+    correct = tuple(is_right(verdict) for verdict in verdicts)
+    rewards = tuple(1.0 if right else -1.0 for right in correct)
+    return Rewards(rewards, correct, count_tokens(verdicts), seconds)
 
 
 def count_tokens(answers: Iterable[Verdict | EpisodeRecord]) -> int | None:
@@ -212,15 +243,31 @@ def replayed(records: Sequence[EpisodeRecord], reward: Reward) -> Reward:
     """
 
     def replay(rollout: Rollout) -> Rewards:
-        if rollout.number >= len(records):
-            return reward(rollout)
         record = records[rollout.number]
         _require_record_of(rollout, record)
         return Rewards(
             record.rewards, record.correct, record.prompt_tokens, record.seconds, record.probes
         )
 
-    return replay
+    def earn(rollouts: Sequence[Rollout]) -> list[Rewards]:
+        # Numbers count up, so that those with a record come first.
+        recorded = [rollout for rollout in rollouts if rollout.number < len(records)]
+        replays = [replay(rollout) for rollout in recorded]
+        new = rollouts[len(recorded) :]
+        return [*replays, *earned(reward, new)]
+
+    return JointReward(earn, _at_once(reward))
+
+
+def earned(reward: Reward, rollouts: Sequence[Rollout]) -> list[Rewards]:
+    """The rewards of rollouts, in one call of the model where that is possible."""
+    if isinstance(reward, JointReward) and rollouts:
+        return reward.earn(rollouts)
+    return [reward(rollout) for rollout in rollouts]
+
+
+def _at_once(reward: Reward) -> int:
+    return reward.at_once if isinstance(reward, JointReward) else 1
 
 
 def _require_record_of(rollout: Rollout, record: EpisodeRecord) -> None:
@@ -245,9 +292,12 @@ def in_blocks(size: int, threads: int = 1) -> Schedule:
     def schedule(
         cases: Sequence[EditCase], roll_out: RollOut, reward: Reward
     ) -> Generator[tuple[Rollout, Rewards]]:
-        for start in range(0, len(cases), size):
-            block = [roll_out(case) for case in cases[start : start + size]]
-            with closing(in_order(reward, block, min(len(block), threads))) as rewards:
+        earn = partial(earned, reward)
+        for block_cases in in_groups(cases, size):
+            block = [roll_out(case) for case in block_cases]
+            groups = in_groups(block, _at_once(reward))
+            with closing(in_order(earn, groups, min(len(block), threads))) as rewards_by_group:
+                rewards = chain.from_iterable(rewards_by_group)
                 yield from zip(block, rewards, strict=True)
 
     return schedule
