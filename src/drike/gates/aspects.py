@@ -1,44 +1,62 @@
-"""Which thing within the subject a question asks about, and which a fact is about."""
+"""Which thing within the subject a question asks about, and which an edit is about.
+
+Many facts may hang on one name: a hospital has heads of departments, telephone numbers and opening
+hours. What tells them apart are the words for a thing within the subject.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from drike.edits.record import EditRecord
 from drike.text.things import Said, ThingsInCommon, compared_things, said
 from drike.text.values import takes
 from drike.text.words import masked
 
+# Active edits of a subject, from which on a question may well be about something else of it.
+MANY = 3
 
-def aspect_features(question: Said, record: EditRecord) -> Mapping[str, float]:
-    """What a question and an edit have in common by the things that they name.
 
-    elsewhere: each names a thing that the other does not, and none in common; beside: they also
-    have one in common. more, less: only the question, only the edit names one that the other does
-    not. misfit: the edit's object is of no kind that answers the question, as a name answers no
-    question for a price.
+@dataclass(frozen=True)
+class Aspect:
+    """What a question and an edit have in common by things and values.
+
+    fits: whether the edit's object is of a kind that may answer the question.
     """
-    in_common = min(
-        (
-            compared_things(question, said(masked(wording, record.names)), record.target_new)
-            for wording in (record.query, *record.paraphrases)
-        ),
-        key=_distance,
-    )
-    extra, missing = bool(in_common.extra), bool(in_common.missing)
-    shared = bool(in_common.shared)
-    clear = 1 / max(1, len(in_common.extra) - 1)  # the less, the more a question tells besides
+
+    things: ThingsInCommon
+    fits: bool
+
+
+def aspect(question: Said, record: EditRecord) -> Aspect:
+    """What a question has in common with the edit's nearest wording."""
+    things_by_wording = [
+        compared_things(question, said(masked(wording, record.names)), record.target_new)
+        for wording in (record.query, *record.paraphrases)
+    ]
+    nearest = min(things_by_wording, key=lambda things: things.distance)
+    return Aspect(nearest, takes(question.text, record.target_new))
+
+
+def aspect_features(aspect: Aspect, others: Iterable[Aspect]) -> dict[str, float]:
+    """Features of an edit of which the subject has many, by its aspect and those of the others.
+
+    elsewhere: question and edit each name a thing that the other does not, and none in common; the
+    more the question tells besides, the less this says. beside: the same, and one in common.
+    joined: either, and the question joins the thing to the subject. switched: both limit a noun,
+    each otherwise. unsaid: the edit names a thing, the question none. outdone: another edit has
+    more of the things that the question names.
+    """
+    things = aspect.things
+    replaces = bool(things.extra and things.missing)
+    clearness = replaces / max(1, len(things.extra) - 1)
+    has_shared = bool(things.shared)
     return {
-        "elsewhere": clear * (extra and missing and not shared),
-        "beside": clear * (extra and missing and shared),
-        "more": float(extra and not missing and not shared),
-        "further": float(extra and not missing and shared),
-        "less": float(missing and not extra and not shared),
-        "narrower": float(missing and not extra and shared),
-        "misfit": float(not takes(question.text, record.target_new)),
+        "elsewhere": 0.0 if has_shared else clearness,
+        "beside": clearness if has_shared else 0.0,
+        "joined": float(replaces and things.is_joined),
+        "switched": float(things.is_switched),
+        "unsaid": float(bool(things.missing) and not things.extra and not has_shared),
+        "outdone": float(any(one.fits and one.things.outdoes(things) for one in others)),
     }
-
-
-def _distance(in_common: ThingsInCommon) -> tuple[int, int]:
-    extra, missing = len(in_common.extra), len(in_common.missing)
-    return min(extra, missing), extra + missing

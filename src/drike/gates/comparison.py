@@ -13,7 +13,7 @@ from math import log
 
 from drike.edits.record import EditVersion
 from drike.encoders.base import FloatArray
-from drike.gates.aspects import aspect_features
+from drike.gates.aspects import MANY, aspect, aspect_features
 from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
 from drike.gates.index import EditIndex, agreements
 from drike.gates.name_index import Mention
@@ -88,11 +88,16 @@ class Reading:
                 yield _Group(self, tuple(edit_ids), excerpts)
 
     def compared(
-        self, edit: EditVersion, masked_query: str, nearest: _NearestPart, agreement: Agreement
+        self,
+        edit: EditVersion,
+        masked_query: str,
+        nearest: _NearestPart,
+        agreement: Agreement,
+        of_aspect: Features,
     ) -> ComparedEdit:
         """An edit with its features by the part of the query that is nearest to it.
 
-        masked_query: the edit's, with "it" for the subject.
+        masked_query: the edit's, with "it" for the subject. of_aspect: further features.
         """
         part = nearest.excerpt.text
         mentions = self.parsed.by_edit[edit.id]
@@ -113,11 +118,9 @@ class Reading:
             ANOTHER: float(self._is_about_another(edit, part)),
             **relation_features(part, masked_query),
             **self._features_of_name(edit.id),
+            **of_aspect,
         }
-        if self.subjects is None:
-            asked = Said(part, nearest.excerpt.foreign)
-            features |= aspect_features(asked, edit.record)
-        else:
+        if self.subjects is not None:
             features |= object_features(part, mentions, self.subjects)
         return ComparedEdit(edit, mentions[0].name, features)
 
@@ -177,11 +180,15 @@ class _NearestPart:
 
 @dataclass(frozen=True)
 class _Match:
-    """An edit to be compared with a query, read in some way, by its nearest part."""
+    """An edit to be compared with a query, read in some way, by its nearest part.
+
+    of_aspect: features by what the edits of the subject are about.
+    """
 
     reading: Reading
     edit_id: int
     nearest: _NearestPart
+    of_aspect: Features
 
 
 def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit]:
@@ -206,7 +213,12 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
         nearest_ids = nlargest(
             _MOST_COMPARED, nearest_parts, key=lambda i: (nearest_parts[i].margin, -i)
         )
-        matches += [_Match(group.reading, i, nearest_parts[i]) for i in nearest_ids]
+        of_aspects = _features_of_aspects(
+            index,
+            group.reading,
+            {edit_id: nearest_parts[edit_id].excerpt for edit_id in nearest_ids},
+        )
+        matches += [_Match(group.reading, i, nearest_parts[i], of_aspects[i]) for i in nearest_ids]
 
     agreements_by_edit = agreements(index, [match.edit_id for match in matches], vectors)
     return [
@@ -215,6 +227,7 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
             index.masked.texts[match.edit_id][0],
             match.nearest,
             agreements_by_edit[match.edit_id][place_of[match.nearest.excerpt.text]],
+            match.of_aspect,
         )
         for match in matches
     ]
@@ -232,6 +245,30 @@ def _merged(comparable: Affordable[_Group]) -> list[_Group]:
         _Group(reading, tuple(edit_ids), excerpts)
         for (reading, excerpts), edit_ids in ids_by_excerpts.items()
     ]
+
+
+def _features_of_aspects(
+    index: EditIndex, reading: Reading, excerpt_by_edit: Mapping[int, Excerpt]
+) -> dict[int, Features]:
+    """What of the subject each edit is about, beside what its part of the query asks.
+
+    Of a subject with few edits only the kinds of values count. Shadow edits change nothing for
+    active ones.
+    """
+    if reading.subjects is not None:
+        return {edit_id: {} for edit_id in excerpt_by_edit}
+    aspects = {
+        edit_id: aspect(Said(excerpt.text, excerpt.foreign), index.edits[edit_id].record)
+        for edit_id, excerpt in excerpt_by_edit.items()
+    }
+    active_ids = [edit_id for edit_id in aspects if index.is_active(edit_id)]
+    features: dict[int, Features] = {}
+    for edit_id, own in aspects.items():
+        misfit = {"misfit": float(not own.fits)}
+        others = [aspects[i] for i in active_ids if excerpt_by_edit[i] == excerpt_by_edit[edit_id]]
+        is_one_of_many = len(active_ids) >= MANY
+        features[edit_id] = misfit | (aspect_features(own, others) if is_one_of_many else {})
+    return features
 
 
 def _nearest_parts(

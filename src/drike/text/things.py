@@ -2,18 +2,20 @@
 
 Of the words of a text, those that the inventory of relations has say what is asked ("head", "runs",
 "costs"), and others name a thing ("cardiology"). A question that names a thing which a fact does
-not, while the fact names one which the question does not, asks for something else.
+not, while the fact names one which the question does not, asks for something else. So does one
+that limits the same noun otherwise: the second bag is not the first one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from drike.text.glossary import glossed
 from drike.text.relation_wordings import built_in
 from drike.text.relation_words import is_empty, word_set
+from drike.text.typos import one_typo
 from drike.text.word_lists import data_sections
 from drike.text.words import words
 
@@ -22,33 +24,18 @@ _MOST_WORDS = 3  # of a name of a thing
 _SUBJECT = "it"
 _SHORTEST_STEM, _LONGEST_STEM = 4, 6  # letters by which forms of a word are told from other words
 _LONGEST_ENDING = 4
+_SHORTEST_MISSPELT = 5
 _SHORTEST_THING = 3
+_MOST_BEHIND = 3  # words of a noun behind "it's"
+
 _ARTICLES = frozenset(("the", "a", "an"))
-_JOINING = frozenset(("of", "at", "in", "for", "on", "from", "by", "with", "inside"))
-# Words that stand in no noun that is joined to the subject.
-_ENDING = word_set("asking").union(
-    ("i", "you", "we", "he", "she", "they", "it", "me", "us", "my", "your", "to", "and", "or"),
-    ("who", "when", "where", "how", "why", "do", "does", "did", "is", "are", "was", "were", "can"),
-    ("could", "may", "must", "should", "will", "would", "have", "has", "had", "there", "much"),
-    ("many", "if", "that", "but", "so", "get", "find", "until", "till", "before", "after", "then"),
-)
+_NUMBERS = frozenset(("one", "two", "three", "four", "five", "six", "ten"))
+_OF = frozenset(("of", "for"))
+_JOINING = frozenset(_LISTS["joining"][0].split())
+_ENDING = word_set("asking").union(_LISTS["ending"][0].split())
 _NEUTRAL = word_set("neutral")
+# Nouns whose limits are what is asked for: two words for a date may well mean the same one.
 _VAGUE_HEADS = word_set("vague heads").union(("number", "hours", "time", "address", "code"))
-_NO_LIMITS = frozenset(("s", "per", "any", "some", "this", "these", "which", "what", "its"))
-
-
-@dataclass(frozen=True)
-class ThingsInCommon:
-    """Which things a question and a fact name.
-
-    extra: those that only the question names. missing: those that only the fact names. shared: those that
-    both name. focus: those of `extra` that the question joins to its subject.
-    """
-
-    extra: tuple[str, ...]
-    missing: tuple[str, ...]
-    shared: tuple[str, ...]
-    focus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,6 +44,38 @@ class Said:
 
     text: str
     foreign: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ThingsInCommon:
+    """Which things a question and a fact name.
+
+    extra, missing: those that only the question, and that only the fact names. shared: those that
+    both name. is_joined: whether the question joins one of `extra` to its subject, as in "the head
+    of neurology at it". is_switched: whether both limit a noun, each otherwise.
+    """
+
+    extra: frozenset[str]
+    missing: frozenset[str]
+    shared: frozenset[str]
+    is_joined: bool
+    is_switched: bool
+
+    @property
+    def distance(self) -> tuple[int, int]:
+        """How far apart question and fact are: first by what each says in place of the other."""
+        extra, missing = len(self.extra), len(self.missing)
+        return self.is_switched + min(extra, missing), extra + missing
+
+    def outdoes(self, other: ThingsInCommon) -> bool:
+        """Whether its fact has more of what the question names than another, and lacks no more."""
+        if not self.shared or (self.extra and self.missing):
+            return False
+        if not (self.extra <= other.extra and self.shared >= other.shared):
+            return False
+        lacks_less = len(self.missing) < len(other.missing)
+        lacks_as_much = len(self.missing) == len(other.missing)
+        return lacks_less or (lacks_as_much and self.shared > other.shared)
 
 
 @lru_cache(4_096)
@@ -68,98 +87,113 @@ def said(text: str) -> Said:
     return Said(english, frozenset(words(text)).intersection(words(english)))
 
 
-@lru_cache(4_096)
-def focus(text: str) -> tuple[str, ...]:
-    """The things that a text joins to its subject: "the head of neurology at it", "it's library".
-
-    They are in the words before the last preposition with the subject, up to a word that ends a
-    noun, and in those behind the subject with an s.
-    """
-    said_words = words(text)
-    joined: list[str] = []
-    for place, word in enumerate(said_words):
-        if word != _SUBJECT:
-            continue
-        before = said_words[:place]
-        if before and before[-1] in _ARTICLES:
-            before.pop()
-        if before and before[-1] in _JOINING:
-            start = len(before) - 1
-            while start and before[start - 1] not in _ENDING:
-                start -= 1
-            joined += before[start:-1]
-        if said_words[place + 1 : place + 2] == ["s"]:
-            for behind in said_words[place + 2 : place + 5]:
-                if behind in _ENDING or behind in _JOINING:
-                    break
-                joined.append(behind)
-    return tuple(name for name in _names(joined) if _is_thing(name))
-
-
 def compared_things(question: Said, fact: Said, answer: str) -> ThingsInCommon:
     """The things of a question and of a fact. Foreign words count only where both have them.
 
     answer: what the fact says; a thing that it names is no other than the fact's.
     """
-    of_question = things(question.text)
-    words_of_fact = all_words(fact.text, answer)
-    words_of_question = all_words(question.text)
-    shared = [thing for thing in of_question if _is_among(thing, words_of_fact)]
-    extra = [t for t in of_question if t not in shared and t not in question.foreign]
-    if _audiences().isdisjoint(all_words(fact.text)):
-        extra = [thing for thing in extra if thing not in _audiences()]
-    missing = [
+    words_of_fact = (*_all_names(fact.text), *_all_names(answer))
+    words_of_question = _all_names(question.text)
+    things_of_question = things(question.text)
+    shared = {thing for thing in things_of_question if _is_among(thing, words_of_fact)}
+    extra = things_of_question - shared - question.foreign
+    missing = {
         thing
-        for thing in things(fact.text)
-        if thing not in fact.foreign and not _is_among(thing, words_of_question)
-    ]
+        for thing in things(fact.text) - fact.foreign
+        if not _is_among(thing, words_of_question)
+    }
+    if _audiences().isdisjoint(words_of_fact):
+        extra -= _audiences()
     if _audiences().isdisjoint(words_of_question):
-        missing = [thing for thing in missing if thing not in _audiences()]
-    return ThingsInCommon(tuple(extra), tuple(missing), tuple(shared), tuple(t for t in focus(question.text) if t in extra))
-
-
-def switched(question: Said, fact: Said, answer: str) -> tuple[bool, bool]:
-    """Whether a noun of both is limited otherwise in each; whether in the question alone.
-
-    "The second bag" is not the first one, "express shipping" is more than shipping.
-    """
-    words_of_fact = all_words(fact.text, answer)
-    words_of_question = all_words(question.text)
-    is_other = is_narrower = False
-    for noun, limits in _limited(question.text).items():
-        for noun_of_fact, limits_of_fact in _limited(fact.text).items():
-            if not _is_same(noun, noun_of_fact):
-                continue
-            extra = [
-                limit
-                for limit in limits
-                if not _is_among(limit, words_of_fact) and limit not in question.foreign
-            ]
-            missing = [
-                limit
-                for limit in limits_of_fact
-                if not _is_among(limit, words_of_question) and limit not in fact.foreign
-            ]
-            is_other |= bool(extra and missing)
-            is_narrower |= bool(extra and not missing)
-    return is_other, is_narrower
+        missing -= _audiences()
+    return ThingsInCommon(
+        extra,
+        frozenset(missing),
+        frozenset(shared),
+        is_joined=not extra.isdisjoint(_joined(question.text)),
+        is_switched=_is_switched(question, fact, words_of_question, words_of_fact),
+    )
 
 
 @lru_cache(4_096)
-def _limited(text: str) -> dict[str, frozenset[str]]:
-    """The nouns of a text with the words right before each that limit it."""
+def things(text: str) -> frozenset[str]:
+    """The things that a text names."""
+    return frozenset(filter(_is_thing, _all_names(text)))
+
+
+@lru_cache(4_096)
+def _joined(text: str) -> frozenset[str]:
+    """The words that a text joins to its subject: "the head of neurology at it", "it's library".
+
+    They are those before a preposition with the subject, up to a word that ends a noun, and those
+    behind the subject with an s.
+    """
+    said_words = words(text)
+    joined: list[str] = []
+    for place, word in enumerate(said_words):
+        if word == _SUBJECT:
+            joined += _joined_before(said_words[:place])
+            if said_words[place + 1 : place + 2] == ["s"]:
+                joined += _noun_at(said_words[place + 2 : place + 2 + _MOST_BEHIND])
+    return frozenset(_names(joined))
+
+
+def _joined_before(before: Sequence[str]) -> Sequence[str]:
+    """The words for a noun of which a text says that it is at, of or in what follows."""
+    stop = len(before)
+    while stop and before[stop - 1] in _ARTICLES:
+        stop -= 1
+    if not stop or before[stop - 1] not in _JOINING:
+        return ()
+    start = stop - 1
+    while start and before[start - 1] not in _ENDING:
+        start -= 1
+    return before[start : stop - 1]
+
+
+def _noun_at(behind: Sequence[str]) -> Iterator[str]:
+    for word in behind:
+        if word in _ENDING or word in _JOINING:
+            return
+        yield word
+
+
+def _is_switched(
+    question: Said, fact: Said, words_of_question: Sequence[str], words_of_fact: Sequence[str]
+) -> bool:
+    """Whether a noun of both has words before it, or behind "of", that limit it otherwise."""
+    limits_of_fact = _limits_by_noun(fact.text)
+    for noun, limits in _limits_by_noun(question.text).items():
+        extra = {
+            limit
+            for limit in limits - question.foreign - _NUMBERS
+            if not _is_among(limit, words_of_fact)
+        }
+        if not extra:
+            continue
+        for noun_of_fact, other_limits in limits_of_fact.items():
+            if _is_same(noun, noun_of_fact) and any(
+                not _is_among(limit, words_of_question) for limit in other_limits - fact.foreign
+            ):
+                return True
+    return False
+
+
+@lru_cache(4_096)
+def _limits_by_noun(text: str) -> Mapping[str, frozenset[str]]:
+    """The words of a text that may be nouns, with those right before each and behind "of"."""
     limits_by_noun: dict[str, frozenset[str]] = {}
     before: list[str] = []
     limited: str | None = None  # the noun before "of", which the next words limit
-    for name in _names(words(text)):
-        if name in ("of", "for") and before:
+    for name in _all_names(text):
+        if name in _OF and before:
             limited = before[-1]
             before = []
         elif name in _NEUTRAL or name in _ARTICLES:
             continue
-        elif name in _ENDING or name in _JOINING or is_empty(name) or name in _NO_LIMITS:
-            before = []
+        elif name in _ENDING or name in _JOINING or is_empty(name):
             limited = None
+            before = []
         else:
             if name not in _VAGUE_HEADS:
                 limits_by_noun[name] = limits_by_noun.get(name, frozenset()).union(before)
@@ -170,46 +204,41 @@ def _limited(text: str) -> dict[str, frozenset[str]]:
 
 
 @lru_cache(4_096)
-def things(text: str) -> tuple[str, ...]:
-    """The things that a text names, each once."""
-    named = {name for name in _names(words(text)) if _is_thing(name)}
-    return tuple(sorted(named))
+def _all_names(text: str) -> tuple[str, ...]:
+    """The words of a text, all names of one thing alike."""
+    return tuple(_names(words(text)))
 
 
-@lru_cache(4_096)
-def all_words(*texts: str) -> tuple[str, ...]:
-    """The words of texts, those for one thing alike."""
-    return tuple(name for text in texts for name in _names(words(text)))
-
-
-def _names(said: Sequence[str]) -> Iterator[str]:
-    """The words of a text, where names of one thing are replaced by the first of them."""
+def _names(said_words: Sequence[str]) -> Iterator[str]:
+    """The words, where each name of a thing is replaced by the first that it has in the list."""
     place = 0
-    while place < len(said):
-        for size in range(min(_MOST_WORDS, len(said) - place), 0, -1):
-            phrase = " ".join(said[place : place + size])
-            name = _things_by_name().get(phrase)
-            if name is not None:
-                break
-        else:
-            size = 1
-            name = said[place]
-        yield name
+    while place < len(said_words):
+        size = min(_MOST_WORDS, len(said_words) - place)
+        while size > 1 and " ".join(said_words[place : place + size]) not in _first_names():
+            size -= 1
+        name = " ".join(said_words[place : place + size])
+        yield _first_names().get(name, name)
         place += size
 
 
 @cache
-def _things_by_name() -> dict[str, str]:
+def _first_names() -> dict[str, str]:
     """The first name of a thing by each of its names."""
-    return {
-        " ".join(words(name)): names[0].strip()
-        for names in (line.split("|") for line in _LISTS["same"])
-        for name in names
-    }
+    first_names = {}
+    for line in _LISTS["same"]:
+        names = [" ".join(words(name)) for name in line.split("|")]
+        first_names.update(dict.fromkeys(names, names[0]))
+    return first_names
+
+
+@cache
+def _listed() -> frozenset[str]:
+    """The first names of all things that are listed."""
+    return frozenset(_first_names().values())
 
 
 def _is_thing(name: str) -> bool:
-    if name in _things_by_name().values():
+    if name in _listed():
         return True
     if len(name) < _SHORTEST_THING or name[0].isdigit() or name.endswith("ly"):
         return False
@@ -242,13 +271,19 @@ def _stems_of_relations() -> frozenset[str]:
 
 
 def _stem(word: str) -> str:
-    return word[:_LONGEST_STEM]
+    """A word without its ending, as far as that is plain: "paying" is of "pay"."""
+    for ending in ("ing", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_THING:
+            word = word.removesuffix(ending)
+            break
+    return word.removesuffix("e")[:_LONGEST_STEM]
 
 
-def _is_among(thing: str, others: Iterable[str]) -> bool:
-    return any(_is_same(thing, other) for other in others)
+def _is_among(name: str, others: Iterable[str]) -> bool:
+    return any(_is_same(name, other) for other in others)
 
 
+@lru_cache(1 << 15)
 def _is_same(one: str, other: str) -> bool:
     """Whether two words are forms of one, "drums" and "drummer", or one is a typing error."""
     if one == other:
@@ -258,23 +293,8 @@ def _is_same(one: str, other: str) -> bool:
         return shorter == longer
     if longer.startswith(shorter[:_LONGEST_STEM]):
         return True
-    return len(shorter) >= _LONGEST_STEM and _is_typo(shorter, longer)
+    return len(shorter) >= _SHORTEST_MISSPELT and one_typo(shorter, longer)
 
 
 def _singular(word: str) -> str:
     return word.removesuffix("s") if len(word) > _SHORTEST_STEM else word
-
-
-def _is_typo(shorter: str, longer: str) -> bool:
-    """Whether one letter is wrong, missing or too much, or two are swapped."""
-    if len(longer) - len(shorter) > 1:
-        return False
-    start = 0
-    while start < len(shorter) and shorter[start] == longer[start]:
-        start += 1
-    if len(longer) > len(shorter):
-        return shorter[start:] == longer[start + 1 :]
-    if shorter[start + 1 :] == longer[start + 1 :]:
-        return True
-    swapped = shorter[start : start + 2] == longer[start : start + 2][::-1]
-    return swapped and shorter[start + 2 :] == longer[start + 2 :]

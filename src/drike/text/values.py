@@ -26,6 +26,7 @@ _PERIODS = (
     r"|segundos?|minutos?|horas?|días?|semanas?|mes(?:es)?|años?"
     r"|天|周|个月|月|年|小时|分钟"
 )
+_WEEKDAYS = "(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
 _NUMBER_WORDS = (
     r"no|none|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen"
     r"|fifteen|sixteen|eighteen|twenty|thirty|forty|fifty|sixty|ninety|hundred|thousand|million"
@@ -33,11 +34,13 @@ _NUMBER_WORDS = (
 )
 # What shows that a value is of a kind.
 _SHOWING = {
-    "money": rf"[€$£¥₹]|(?:\d ?|\b(?:{_NUMBER_WORDS}) )(?:{_CURRENCIES})\b|\b(?:eur|usd|gbp|chf) ?\d",
-    "clock": r"\b\d{1,2}[:h]\d\d\b|\b\d{1,2} ?(?:am|pm|a\.m\.|p\.m\.|uhr|h)\b|\b(?:noon|midnight)\b"
-    r"|o'clock|\b24/7\b|点",
-    "date": rf"\b(?:{_MONTHS})\b|\b\d{{4}}-\d\d\b|^\W*(?:in |by )?(?:1\d|20)\d\d\W*$|\bcentury\b"
-    r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b\d{1,2}\.\d{1,2}\.(?:\d{4})?|\b\d{1,2}(?:st|nd|rd|th)\b|\bend of\b",
+    "money": rf"[€$£¥₹]|(?:\d ?|\b(?:{_NUMBER_WORDS}) )(?:{_CURRENCIES})\b"
+    r"|\b(?:eur|usd|gbp|chf) ?\d",
+    "clock": r"\b\d{1,2}[:h]\d\d\b|\b\d{1,2} ?(?:am|pm|a\.m\.|p\.m\.|uhr|h)\b"
+    r"|\b(?:noon|midnight)\b|o'clock|\b24/7\b|点",
+    "date": rf"\b(?:{_MONTHS})\b|\b(?:{_WEEKDAYS})\b|\b\d{{4}}-\d\d\b"
+    r"|^\W*(?:in |by )?(?:1\d|20)\d\d\W*$|\bcentury\b|\b\d{1,2}\.\d{1,2}\.(?:\d{4})?"
+    r"|\b\d{1,2}(?:st|nd|rd|th)\b|\bend of\b",
     "period": rf"(?:\d[ -]?|\b(?:{_NUMBER_WORDS}|an?)[ -])(?:(?:working|business|calendar) )?"
     rf"(?:{_PERIODS})\b|\d ?(?:天|周|个月|年|小时|分钟)",
     "share": r"\d ?%|\bper ?cent\b",
@@ -61,12 +64,15 @@ _ASKED = (
         r"|much (?:is|are)|expensive)\b|^(?!.*\band\b).*\b(?:price|cost|costs|fee|fees)\b",
         frozenset(("money", "share", "free")),
     ),
-    (r"\bhow (?:much|many)\b.{0,30}\b(?:euro|dollar|pound|money|pay|tax)", frozenset(("money", "share"))),
+    (
+        r"\bhow (?:much|many)\b.{0,30}\b(?:euro|dollar|pound|money|pay|tax)",
+        frozenset(("money", "share")),
+    ),
     (r"\bhow (?:many|much)\b", _AMOUNTS | {"money"}),
     (
         r"(?:^|[,;:.?!] |\b(?:and|or|so) )\W*(?:(?:until|till|by|from|since|at|on|in) )?when\b"
-        r"|\b(?:(?:what|which) (?:time(?! zone| period)|date|day|year|month)|how (?:late|early|soon)"
-        r"|opening hours)\b",
+        r"|\b(?:what|which) (?:time(?! zone| period)|date|day|year|month)\b"
+        r"|\bhow (?:late|early|soon)\b|\bopening hours\b",
         _TIMES,
     ),
     (r"\bhow (?:long|old|far|fast)\b", _TIMES | {"number"}),
@@ -81,7 +87,7 @@ _ASKED = (
 _TAKEN = tuple((re.compile(pattern, re.I), kinds) for pattern, kinds in _ASKED)
 # A capital word that is neither a month nor a day: of a name, whatever number stands beside it.
 _NAME = re.compile(
-    rf"\b(?!(?i:{_MONTHS}|{_CURRENCIES}|{_PERIODS}|uhr|(?:mon|tues|wednes|thurs|fri|satur|sun)days?)\b)"
+    rf"\b(?!(?i:{_MONTHS}|{_CURRENCIES}|{_PERIODS}|uhr|{_WEEKDAYS})\b)"
     r"[A-Z]\w{2,}"
 )
 _FREE = re.compile(r"\b(?:free|nothing|gratis|included|kostenlos|no charge)\b", re.I)
