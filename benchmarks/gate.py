@@ -358,7 +358,7 @@ THRESHOLD, SETTINGS = (
 )  # chosen on Llama-2's recorded answers and our questions
 OF_OBJECTS = ("object", "closed", "others", "subject")
 # What an edit is about within its subject; and what an example of firms' facts counts for.
-OF_ASPECTS = ("elsewhere", "beside", "joined", "switched", "unsaid", "outdone", "misfit")
+OF_ASPECTS = ("elsewhere", "beside", "joined", "switched", "outdone", "misfit")
 FIRMS_WEIGHT = 4.0
 ASPECT_EXAMPLES = 1_500  # of a public data set
 FIXED = 1e9  # the strength of a prior that leaves a weight as it is

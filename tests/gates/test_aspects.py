@@ -7,7 +7,7 @@ import pytest
 from drike.edits.record import EditRecord
 from drike.gates.aspects import aspect, aspect_features
 from drike.text.things import said
-from drike.text.values import takes
+from drike.text.value_kinds import takes
 
 
 def features_of(asked: str, stored: str, answer: str) -> set[str]:
@@ -25,7 +25,6 @@ def features_of(asked: str, stored: str, answer: str) -> set[str]:
         ("Where is the lounge of it in Oslo?", "The lounge of it in Lisbon is", "beside"),
         ("What does a second bag cost at it?", "A first bag at it costs", "switched"),
         ("Who is the medical officer of it?", "The scientific officer of it is", "switched"),
-        ("When may I come to it?", "The laboratory of it closes at", "unsaid"),
     ],
 )
 def test_another_thing_within_the_subject_is_told_from_the_edits(
@@ -62,7 +61,8 @@ def test_an_edit_that_has_more_of_what_is_asked_outdoes_another() -> None:
     ("asked", "value", "expected"),
     [
         ("How much does parking cost?", "2.50 euros per hour", True),
-        ("How much does parking cost?", "building C", False),
+        ("How much does parking cost?", "Hesse building", False),
+        ("How much does parking cost?", "on request", True),
         ("How many beds does it have?", "412", True),
         ("How many doctors work there?", "Dr. Lena Voss", False),
         ("When does it close?", "17:45", True),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from drike.edits.record import EditRecord
 from drike.text.things import Said, ThingsInCommon, compared_things, said
-from drike.text.values import takes
+from drike.text.value_kinds import takes
 from drike.text.words import masked
 
 # Active edits of a subject, from which on a question may well be about something else of it.
@@ -45,8 +45,7 @@ def aspect_features(aspect: Aspect, others: Iterable[Aspect]) -> dict[str, float
     elsewhere: question and edit each name a thing that the other does not, and none in common; the
     more the question tells besides, the less this says. beside: the same, and one in common.
     joined: either, and the question joins the thing to the subject. switched: both limit a noun,
-    each otherwise. unsaid: the edit names a thing, the question none. outdone: another edit has
-    more of the things that the question names.
+    each otherwise. outdone: another edit has more of the things that the question names.
     """
     things = aspect.things
     replaces = bool(things.extra and things.missing)
@@ -57,6 +56,5 @@ def aspect_features(aspect: Aspect, others: Iterable[Aspect]) -> dict[str, float
         "beside": clearness if has_shared else 0.0,
         "joined": float(replaces and things.is_joined),
         "switched": float(things.is_switched),
-        "unsaid": float(bool(things.missing) and not things.extra and not has_shared),
         "outdone": float(any(one.fits and one.things.outdoes(things) for one in others)),
     }

@@ -134,7 +134,9 @@ class Reading:
         of_name = self._features_of_name(edit.id)
         if of_name["inside"] and of_name["continued"]:
             return True
-        return about_another(part, edit.record, reverse=self.subjects is not None)
+        return about_another(
+            part, edit.record, written=edit.created_at, reverse=self.subjects is not None
+        )
 
     def _seems_common_word(self, mention: Mention) -> bool:
         """Whether a name that is also a common word seems to be that word, as in "Tell us"."""

@@ -272,7 +272,7 @@ def _stems_of_relations() -> frozenset[str]:
 
 def _stem(word: str) -> str:
     """A word without its ending, as far as that is plain: "paying" is of "pay"."""
-    for ending in ("ing", "ed", "es", "s"):
+    for ending in ("ments", "ment", "ing", "ed", "es", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_THING:
             word = word.removesuffix(ending)
             break
@@ -286,7 +286,7 @@ def _is_among(name: str, others: Iterable[str]) -> bool:
 @lru_cache(1 << 15)
 def _is_same(one: str, other: str) -> bool:
     """Whether two words are forms of one, "drums" and "drummer", or one is a typing error."""
-    if one == other:
+    if one == other or _stem(one) == _stem(other):
         return True
     shorter, longer = sorted((_singular(one), _singular(other)), key=len)
     if len(shorter) < _SHORTEST_STEM or len(longer) - len(shorter) > _LONGEST_ENDING:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+_LONGEST = 1_000  # characters of a text that is read
+
 _MONTHS = (
     "january|february|march|april|may|june|july|august|september|october|november|december"
     "|januar|februar|märz|mai|juni|juli|oktober|dezember"
@@ -96,13 +98,14 @@ _EXACT = ("money", "clock", "date", "share", "email", "phone", "address", "perio
 
 @lru_cache(4_096)
 def kinds_of_value(value: str) -> frozenset[str]:
-    """The kinds of a value: "name" for one without a number or anything else that is known."""
+    """The kinds of a value: none for one of which nothing is known, such as "on request"."""
+    value = value[:_LONGEST]
     kinds = {kind for kind, pattern in _SHOWS.items() if pattern.search(value)}
     if _FREE.search(value):
         kinds.add("free")
     if kinds.intersection(_EXACT):
         kinds.discard("number")
-    if not kinds or _NAME.search(value):
+    if _NAME.search(value):
         kinds.add("name")
     return frozenset(kinds)
 
@@ -110,6 +113,7 @@ def kinds_of_value(value: str) -> frozenset[str]:
 @lru_cache(4_096)
 def kinds_asked(question: str) -> frozenset[str] | None:
     """The kinds of values that a question takes; None for any."""
+    question = question[:_LONGEST]
     taken = [kinds for pattern, kinds in _TAKEN if pattern.search(question)]
     if not taken or None in taken:
         return None
@@ -119,4 +123,5 @@ def kinds_asked(question: str) -> frozenset[str] | None:
 def takes(question: str, value: str) -> bool:
     """Whether a value may answer a question, by its kind."""
     kinds = kinds_asked(question)
-    return kinds is None or not kinds.isdisjoint(kinds_of_value(value))
+    of_value = kinds_of_value(value)
+    return kinds is None or not of_value or not kinds.isdisjoint(of_value)
