@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from drike.text.question_forms import is_open
+
 _LONGEST = 1_000  # characters of a text that is read
 
 YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
@@ -36,13 +38,14 @@ _OLD = re.compile(
 _STATES_OLD = re.compile(r"\b(?:old|former|previous|prior|earlier|origin|initial|first)")
 # Times that are over, of which a question is if its verb is in the past, or it has none.
 _PAST_TIMES = re.compile(
-    rf"(?<!since )(?<!than )\b(?:used? to (?!\w+ing)|last (?:year|month|week|season|decade|century|quarter|summer"
-    r"|winter|spring|autumn|christmas)"
-    rf"|{_COUNTS} {_PERIODS} (?:ago|before|earlier)"
+    r"(?<!since )(?<!than )\b(?:used? to (?!\w+ing)|last (?:year|month|week|season|decade|century"
+    r"|quarter|summer|winter|spring|autumn|christmas)|year latest"
+    rf"|\w+ {_PERIODS} (?:ago|before|earlier)"
     rf"|(?:in|during|until|before|of|from|since) the (?:early |mid |late )?(?:{_DECADES})"
     r"|(?:in|during|of|until|before|from) the (?:early |mid |late )?\d\d?th century"
     r"|in (?:\w+ )?times|(?:during|before|after) the (?:\w+ ){0,2}(?:war|crisis|pandemic|empire)"
-    r"|before the (?!current\b)(?:\w+ ){0,2}\w+|before \w+['’]s \w+|before (?:it|they|you|he|she|we) \w+|year latest"
+    r"|before the (?!current\b)(?:\w+ ){0,2}\w+|before \w+['’]s \w+"
+    r"|before (?:it|they|you|he|she|we) \w+"
     r"|until (?:last|recently)|at (?:the time|first)|in the beginning|at the start|earlier"
     r"|when (?:it|they|he|she|we|you)(?: \w+)? (?:was|were|had|did|\w+ed|won|came|began|went|ran"
     r"|left|took|made|built|sold|bought)"
@@ -68,6 +71,8 @@ _BECAME = re.compile(
     r"|built|wrote|sang|\w+ed)\b"
 )
 _PLAIN_PRESENT = re.compile(r"\b(?:is|are|does|do)\b")
+# Of somebody who may well have been in office since.
+_ELECTED = re.compile(r"\b(?:elected|appointed|chosen|joined|took over)\b")
 _PRESENT_VERBS = re.compile(r"\b(?:is|are|does|do|has|have|can|may|will|would|should)\b")
 _BEFORE_SOMEBODY = re.compile(r"\bwho (?:was|were|came|led|ran|headed|held|had)\b.*\bbefore \w+")
 
@@ -97,7 +102,7 @@ def is_of_other_time(
     if not any(map(is_of_present, texts)):
         return False
     years = years_asked(question)
-    if years:
+    if years and is_open(question):
         stated = " ".join((*texts, *answers))
         return not any(year in stated or (since and year >= since[:4]) for year in years)
     if is_of_past(question) or is_of_future(question):
@@ -118,7 +123,9 @@ def is_of_past(question: str) -> bool:
     """Whether a question in lower case is about a time that is over, though it names no year."""
     if _SURELY_PAST.search(question) or _BEFORE_SOMEBODY.search(question):
         return True
-    return _PAST_TIMES.search(question) is not None and _is_in_past_tense(question)
+    if _PAST_TIMES.search(question) is None or _ELECTED.search(question):
+        return False
+    return _is_in_past_tense(question)
 
 
 def is_of_future(question: str) -> bool:

@@ -54,7 +54,7 @@ _SHOWING = {
 _SHOWS = {kind: re.compile(pattern, re.I) for kind, pattern in _SHOWING.items()}
 
 # What a question may be answered with, by each way in which it is put.
-_TIMES = frozenset(("clock", "date", "period"))
+_TIMES = frozenset(("clock", "date", "period", "number"))
 _AMOUNTS = frozenset(("number", "period", "share"))
 _ASKED = (
     (r"\b(?:contact|reach|write to|get in touch|turn to|ring|call|phone)\b", None),
@@ -64,11 +64,11 @@ _ASKED = (
     (
         r"\bhow (?:much (?:does|do|did|is|are|will|would)\b.*\b(?:cost|costs|charge)"
         r"|much (?:is|are)|expensive)\b|^(?!.*\band\b).*\b(?:price|cost|costs|fee|fees)\b",
-        frozenset(("money", "share", "free")),
+        frozenset(("money", "share", "free", "number")),
     ),
     (
         r"\bhow (?:much|many)\b.{0,30}\b(?:euro|dollar|pound|money|pay|tax)",
-        frozenset(("money", "share")),
+        frozenset(("money", "share", "number")),
     ),
     (r"\bhow (?:many|much)\b", _AMOUNTS | {"money"}),
     (
@@ -77,7 +77,7 @@ _ASKED = (
         r"|\bhow (?:late|early|soon)\b|\bopening hours\b",
         _TIMES,
     ),
-    (r"\bhow (?:long|old|far|fast)\b", _TIMES | {"number"}),
+    (r"\bhow (?:long|old|far|fast)\b", _TIMES),
     (r"\bhow (?:big|large|heavy|tall|deep|wide|loud)\b", frozenset(("number",))),
     (r"^\W*(?:and |so )?(?:who|whom|whose)\b", frozenset(("name", "email"))),
     (
