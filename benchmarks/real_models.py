@@ -34,6 +34,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -137,6 +138,10 @@ def _measure(options: argparse.Namespace) -> None:
         _ask(work, options, part=int(part), parts=int(parts))
     if int(parts) == 1:
         kept = read_kept(options.answers, options.model)
+        if kept.asked is not None and kept.asked.fingerprint != work.dataset.fingerprint:
+            sys.exit(
+                f"{options.answers} holds answers about {kept.asked.data}: give that as --data"
+            )
         material = Material(work.splits, kept, work.encoder, work.mixes)
         show_tables(material, options.model, price=options.price)
 
@@ -218,19 +223,26 @@ class OutOfTimeError(Exception):
 class Asker:
     """Asks a process's share of the work, and keeps the answers.
 
-    at_once: edits of a call. deadline: when to stop, by `time.monotonic`.
+    at_once: edits of a call. deadline: when to stop, by `time.monotonic`. folder, name: of the answers of all processes.
     """
 
     def __init__(
-        self, model: LanguageModel, work: Work, kept: Kept, file: AnswerFile, at_once: int
+        self, model: LanguageModel, work: Work, kept: Kept, file: AnswerFile, options: Any
     ) -> None:
         self.model = model
         self.work = work
         self.kept = kept
         self.file = file
-        self.at_once = at_once
+        self.folder: Path = options.answers
+        self.name: str = options.model
+        self.at_once: int = options.at_once or model.info.edits_per_call
         self.deadline = float("inf")
         self.judge = Judge(model, GREEDY)
+
+    @property
+    def epochs(self) -> int:
+        """Those of a training."""
+        return self.kept.asked.epochs if self.kept.asked else 0
 
     def require_time(self) -> None:
         """Raise OutOfTimeError if there is none left."""
@@ -258,6 +270,7 @@ class Asker:
 
     def ask_learned(self, seed: int, trained: Trained) -> None:
         """Ask a seed's test edits under what its training left."""
+        self._take_in_others()
         pool = self.work.pool
         editors = [dr_ike(trained, pool), rank_half(trained, pool), rank_all(trained, pool)]
         missing = [
@@ -266,6 +279,11 @@ class Asker:
             if (seed, case.case_id) not in self.kept.learned
         ]
         self._ask_missing(missing, editors, f"seed {seed}, learned rankings", seed)
+
+    def _take_in_others(self) -> None:
+        """Take in what other processes have asked by now, so that it is not asked again."""
+        found = read_kept(self.folder, self.name)
+        self.kept.edits = {**found.edits, **self.kept.edits}
 
     def _ask_missing(
         self,
@@ -277,7 +295,7 @@ class Asker:
         self.work.pool.for_groups([case.edits for case in cases])
         began = time.monotonic()
         done = 0
-        for group in _in_groups(cases, 8 * self.at_once):  # whole texts are written in larger calls
+        for group in _in_groups(cases, 2 * self.at_once):  # whole texts are written in larger calls
             own = self.own_answers(group)
             for batch in _in_groups(group, self.at_once):
                 self.require_time()
@@ -294,13 +312,11 @@ class Asker:
         selector = RankAndCut(retriever, Threshold())
         editor = InContextEditor("DR-IKE", self.work.pool, selector)
         past = [read(EpisodeRecord, episode) for episode in self.kept.episodes.get(seed, [])]
-        asked = self.kept.asked
-        assert asked is not None  # it is written before
         episodes = train(
             editor,
             replayed(past, rewrite_reward(self.model, rule=GREEDY)),
             self.work.splits[seed].train,
-            epochs=asked.epochs,
+            epochs=self.epochs,
         )
         budget = selector.budget
         for number, episode in enumerate(episodes):
@@ -334,7 +350,7 @@ def _ask(work: Work, options: argparse.Namespace, part: int, parts: int) -> None
 
     model = load_model(options.model, device=options.device)
     on_card = torch.cuda.is_available() and options.device in (None, "cuda")
-    asker = Asker(model, work, kept, file, options.at_once or (8 if on_card else 1))
+    asker = Asker(model, work, kept, file, options)
     if options.minutes:
         asker.deadline = began + 60 * options.minutes
     machine = torch.cuda.get_device_name() if on_card else "CPU"
@@ -389,20 +405,22 @@ def _say_how_long(
         asker.ask(batch, "timed edits")
         seconds_by_edit.append((time.monotonic() - began) / len(batch))
 
-    episodes = 0
-    seconds_by_episode = [0.0]
+    missing_episodes = {}
     tested = 0
     for seed in trainings:
-        cases = asker.work.splits[seed]
+        split = asker.work.splits[seed]
         recorded = len(asker.kept.episodes.get(seed, []))
-        asked = asker.kept.asked
-        episodes += max(0, (asked.epochs if asked else 0) * len(cases.train) - recorded)
-        tested += sum((seed, case.case_id) not in asker.kept.learned for case in cases.test)
-    for training in list(trainings.values())[:1]:
-        for _ in range(FIRST_EPISODES if episodes > FIRST_EPISODES else 0):
+        missing_episodes[seed] = asker.epochs * len(split.train) - recorded
+        tested += sum((seed, case.case_id) not in asker.kept.learned for case in split.test)
+
+    seconds_by_episode = [0.0]
+    unfinished = [seed for seed, count in missing_episodes.items() if count > FIRST_EPISODES]
+    for seed in unfinished[:1]:
+        for _ in range(FIRST_EPISODES):
             began = time.monotonic()
-            next(training)
+            next(trainings[seed])
             seconds_by_episode.append(time.monotonic() - began)
+    episodes = sum(missing_episodes.values())
 
     # The first call of a kind opens what later ones share, and is slower than they are.
     edit = min(seconds_by_edit[2:] or seconds_by_edit[-1:])

@@ -470,20 +470,25 @@ def bound_rows(found: Recording, decided: Mapping[str, Mapping[str, Decision]]) 
 
 
 def pushback_rows(found: Recording) -> Table:
-    """The own question after challenges, which say that the answer is wrong and ask the yes-question again."""
+    """The own question after challenges, which say that the answer is wrong and ask the yes-question again.
+
+    After a wrong answer a challenge earns a yes, so the last column is of the answers that were right at first.
+    """
     kinds = tuple(f"pushback {n}" for n in TURNS)
     body: list[tuple[Cell, ...]] = []
     for name, side in (("unedited", "without"), ("fact always in the prompt", "with_fact")):
-        made = np.zeros((len(found.edits), len(kinds), 2))
+        made = np.zeros((len(found.edits), len(kinds) + 1, 2))
         for place, _, question in found.questions(*kinds):
             made[place, kinds.index(question.kind)] = getattr(question, side).right, 1
+        right_at_first, right_at_last = made[:, 0, 0], made[:, len(kinds) - 1, 0]
+        made[:, -1] = np.column_stack([right_at_first * right_at_last, right_at_first])
         with np.errstate(invalid="ignore"):
             values, drawn = (
                 sums[..., 0] / sums[..., 1]
                 for sums in (made.sum(axis=0), resampled(made, RESAMPLES))
             )
         body.append((name, *estimated(values, drawn)))
-    header = ("answers", *(f"after {n}" for n in TURNS))
+    header = ("answers", *(f"after {n}" for n in TURNS), f"still right after {TURNS[-1]}")
     return Table(
         f"{found.model}: own question, right after so many challenges", header, tuple(body)
     )

@@ -2,10 +2,12 @@
 #
 # A recipe repeats one table or figure of the paper. Its models, data and settings are the defaults; override them with:
 #
-#   MODEL      another model for all steps; MODEL=embedded uses TinyFacts and small sizes and takes minutes, offline
-#   DATA       another data set: a name that drike knows, a path or an address
-#   EDITS TEST EPOCHS SEED    sizes and seed; default: 300, 100, 5 as in the paper, and 0 (it names no seed)
-#   POLICY_ENCODER            the encoder under the head; default: the paper's 4-layer BERT
+#   MODEL      another model for all steps; MODEL=embedded uses TinyFacts and small sizes and takes minutes, offline;
+#              MODEL=smollm2 or gemma-270m is a small real model, whose defaults are those of benchmarks/real_models.py
+#   DATA       another data set: a name that drike knows, a path (also of a file in .gz) or an address
+#   EDITS TEST EPOCHS SEED    sizes and seed; default: 300, 100, 5 as in the paper, and 0 (it names no seed); small real
+#              models: 300, 200, 3
+#   POLICY_ENCODER            the encoder under the head; default: the paper's 4-layer BERT; small models: drike's own
 #   MAX_COST PRICE_IN PRICE_OUT    for models behind an API: spending limit for all runs under RUNS together, and the
 #              prices of a million prompt tokens and of a million generated tokens
 #   RUNS       folder for runs; default: runs/ beside recipes/
@@ -39,12 +41,28 @@ QWEN_1B=Qwen/Qwen2.5-1.5B
 SMOL=HuggingFaceTB/SmolLM2-1.7B
 
 SEED=${SEED:-0}
-if [ "${MODEL:-}" = embedded ]; then
+case ${MODEL:-} in
+embedded)
     EDITS=${EDITS:-40} TEST=${TEST:-20} EPOCHS=${EPOCHS:-2}
-else
+    ;;
+smollm2 | gemma-270m)
+    EDITS=${EDITS:-300} TEST=${TEST:-200} EPOCHS=${EPOCHS:-3}
+    ;;
+*)
     EDITS=${EDITS:-300} TEST=${TEST:-100} EPOCHS=${EPOCHS:-5}
     POLICY_ENCODER=${POLICY_ENCODER:-google/bert_uncased_L-4_H-512_A-8}
-fi
+    ;;
+esac
+
+# A packed file of data is unpacked beside the runs, once.
+case ${DATA:-} in
+*.gz)
+    mkdir -p "$RUNS"
+    unpacked=$RUNS/$(basename "$DATA" .gz)
+    [ -s "$unpacked" ] || gunzip -c "$DATA" >"$unpacked"
+    DATA=$unpacked
+    ;;
+esac
 
 # data NAMES: print the data to use where the paper uses NAMES. The embedded model only knows the facts of TinyFacts.
 data() {

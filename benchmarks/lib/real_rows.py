@@ -282,6 +282,8 @@ def _hindsight(m: Material) -> Row:
     for aspect in range(3):
         of_aspect = m.test.aspects == aspect
         counted = of_aspect if aspect < 2 else m.test.known
+        if not counted.any():  # the model knows no neighbour: leave them alone
+            continue
         columns[of_aspect] = right[:, counted].mean(axis=1).argmax()
     return _choosing(m, HINDSIGHT, columns)
 

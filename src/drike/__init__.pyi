@@ -34,6 +34,8 @@ from drike.models.protocols import Request as Request
 from drike.models.protocols import Score as Score
 from drike.models.protocols import Usage as Usage
 from drike.models.served import ApiOptions as ApiOptions
+from drike.prompts import Against as Against
+from drike.prompts import Contrast as Contrast
 from drike.prompts import Demonstration as Demonstration
 from drike.prompts import DemonstrationSet as DemonstrationSet
 from drike.prompts import Prompt as Prompt
@@ -55,6 +57,7 @@ from drike.research.editors.budgets import Fraction as Fraction
 from drike.research.editors.budgets import Threshold as Threshold
 from drike.research.editors.columns import EditorColumn as EditorColumn
 from drike.research.editors.columns import Retain as Retain
+from drike.research.editors.contrasting import Contrasting as Contrasting
 from drike.research.editors.editcot import EditCoT as EditCoT
 from drike.research.editors.editor import Editor as Editor
 from drike.research.editors.factprompt import FactPrompt as FactPrompt

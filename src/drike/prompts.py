@@ -41,6 +41,12 @@ CHAT_INSTRUCTION = (
 )
 
 
+# Below a tenth of the best probability a token is noise, whose rise says nothing (as in contrastive
+# decoding, arXiv 2210.15097).
+PLAUSIBLE = 0.1
+MOST_CONTRAST = 10.0
+
+
 class Role(StrEnum):
     """What a demonstration shows."""
 
@@ -106,10 +112,44 @@ class DemonstrationSet:
 
 
 @dataclass(frozen=True)
+class Contrast:
+    """Contrastive decoding: how far an answer is pushed away from the one without edits.
+
+    A token's score is (1 + alpha) log p(token | prompt) - alpha log p(token | bare question), among
+    tokens with at least `plausible` times the best one's probability under the prompt. adaptive:
+    alpha is multiplied at each token by how much the two distributions differ (their Jensen-Shannon
+    divergence in bits, from 0 to 1), so that it acts only where the edits change something. Raises
+    ValueError for numbers that mean nothing.
+    """
+
+    alpha: float
+    plausible: float = PLAUSIBLE
+    adaptive: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= MOST_CONTRAST:
+            raise ValueError(f"alpha is a number from 0 to {MOST_CONTRAST}, not {self.alpha}")
+        if not 0 <= self.plausible <= 1:
+            raise ValueError(f"plausible is a share from 0 to 1, not {self.plausible}")
+
+
+NO_CONTRAST = Contrast(0.0)
+
+
+@dataclass(frozen=True)
+class Against:
+    """What an answer is contrasted with: the same conversation without edits, its question last."""
+
+    turns: tuple[str, ...]
+    contrast: Contrast
+
+
+@dataclass(frozen=True)
 class Prompt:
     """Everything that a model is given for one query.
 
-    It is a text that the model continues, or the last turn of a conversation.
+    It is a text that the model continues, or the last turn of a conversation. against: with what
+    the answer is contrasted, if it is.
     """
 
     text: str
@@ -119,6 +159,7 @@ class Prompt:
     calls: int = 1  # of the model for this prompt, those to write it included
     pruned: int = 0  # how many chosen demonstrations the token limit left out
     earlier: tuple[str, ...] = ()  # the turns before, user's first
+    against: Against | None = None
 
     @property
     def turns(self) -> tuple[str, ...]:
@@ -137,8 +178,16 @@ class Prompt:
 
     def followed(self, reply: str, text: str) -> Prompt:
         """The conversation after the model's reply and the user's next turn, `text`."""
+        against = self.against
+        if against is not None:
+            against = replace(against, turns=(*against.turns, reply, text))
         return replace(
-            self, text=text, earlier=(*self.turns, reply), cue=None, calls=self.calls + 1
+            self,
+            text=text,
+            earlier=(*self.turns, reply),
+            cue=None,
+            calls=self.calls + 1,
+            against=against,
         )
 
     @property

@@ -29,12 +29,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def count(*rows: tuple[int, str, str, int], days_ago: int = 0) -> None:
+def count(*rows: tuple[int, str, str, int], days_ago: int = 0, model: str = "m") -> None:
     day = (datetime.now(UTC).date() - timedelta(days=days_ago)).isoformat()
     with closing(open_store("edits.db")) as store:
         TrafficCounts(store.database).add(
             Counter(
-                {Counted(day, edit, bool(edit), "m", mode, what): n for edit, mode, what, n in rows}
+                {
+                    Counted(day, edit, bool(edit), model, mode, what): n
+                    for edit, mode, what, n in rows
+                }
             ),
         )
 
@@ -56,11 +59,29 @@ def test_health_fails_where_an_edit_is_below_and_lists_it_first(
     assert (
         "Error: 1 edit below 95%: see the first rows" in shown
         and "0.400" in shown
-        and "[.31" in shown
+        and "[.25" in shown
     )
     assert "as it should be" in said(capsys, "health", "--at-least", ".3")
     assert "The sign of" not in said(capsys, "health", "--days", "6")
     assert "--days must be between 1 and 400" in said(capsys, "health", "--days", "0", code=2)
+
+
+def test_health_has_a_row_for_each_model_and_fails_where_one_fell(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for days_ago in range(40):
+        heeded = 10 if days_ago > 5 else 6
+        count((1, "on", "matched", 10), (1, "on", "new", heeded), days_ago=days_ago, model="big")
+        count((1, "on", "neither", 10 - heeded), days_ago=days_ago, model="big")
+    count((1, "on", "matched", 5), (1, "on", "new", 5), model="small")
+    shown = said(capsys, "health", "--at-least", ".5", code=1)
+    assert "1 edit heeded less than before" in shown
+    day = (datetime.now(UTC).date() - timedelta(days=5)).isoformat()
+    assert "- big: fell from" in shown and "- small 5 1.000" in shown
+    assert run("edits", "health", "--json", "--at-least", ".5") == 1
+    [line] = json.loads(capsys.readouterr().out)["edits"]
+    assert line["words"] == f"fell from 100% to 60% (60 answers) since {day} (big)"
+    assert [model["model"] for model in line["models"]] == ["big", "small"]
 
 
 def test_health_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,6 +126,23 @@ def test_the_report_is_a_page_that_needs_nothing_else(
     assert "let page.txt end in .html" in said(capsys, "report", "-o", "page.txt", code=2)
 
 
+def test_the_weekly_report_is_markdown_and_a_page_that_needs_nothing_else(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
+    count((2, "on", "matched", 20), (2, "on", "old", 15), (2, "on", "new", 5))
+    shown = said(capsys, "report", "--weekly", "-o", "week.html")
+    assert "## Heeded Of 1 correction asked about, 1 need a look." in shown
+    assert "15 answers of this week stated an old value again." in shown
+    page = (place / "week.html").read_text()
+    assert "15 of 20" in page and "&lt;script&gt;" in page and "<script" not in page
+    assert "src=" not in page and "url(" not in page and "http" not in page
+    said(capsys, "report", "--weekly", "-o", "week.md")
+    written = (place / "week.md").read_text()
+    assert written.startswith("# Corrections, ") and r"| m | 20 | 0.250" in written
+    assert "<script" not in written
+    assert "let week.md end in .html" in said(capsys, "report", "-o", "week.md", code=2)
+
+
 def test_without_counts_or_a_store_they_say_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert "send some through the gateway" in said(capsys, "report")
     for command in ("health", "report"):
@@ -122,5 +160,7 @@ def test_the_table_of_health_fits_80_columns_with_all_outcomes(
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     words = " ".join(lines).split()
-    assert {"asked", "new", "otherwise", "12,345", "neither", "refused", "unread"} <= set(words)
+    assert {"prompts", "heeded", "otherwise", "12,345", "neither", "refused", "unread"} <= set(
+        words
+    )
     assert any("old 12,345" in line for line in lines), "a number stays beside its outcome"

@@ -332,6 +332,8 @@ def test_comparing_runs_shows_what_a_new_model_broke_and_mended(
     said = verify(capsys, "--compare", "1", code=1)
     assert (
         "Broken since run 1" in said
+        and f"Heeded by tiny at {good.url}, then by tiny at {bad.url}" in said
+        and "edit 1 1.000 0.000" in said
         and "Error: 5 questions no longer answered as they should be" in said
     )
     assert f"model: tiny at {good.url} -> tiny at {bad.url}" in said

@@ -1,11 +1,13 @@
 """The readings of retention: all neighbours, those the model knows, and its own answers."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from drike.edits.edit import Aspect
-from drike.models.protocols import Score
+from drike.errors import ModelError
+from drike.models.protocols import CustomModel, Request, Score
 from drike.research.editors.factprompt import FactPrompt
 from drike.research.editors.unedited import Unedited
 from drike.research.evaluation.evaluate import evaluate
@@ -104,3 +106,25 @@ def test_training_counts_the_neighbours_of_a_reading() -> None:
         edit_probes = [probe for probe in case.probes if probe not in case.neighborhood]
         for changed in (of_known, of_own):
             assert [p for p in changed.probes if p not in changed.neighborhood] == edit_probes
+
+
+def test_an_answer_that_goes_on_in_the_middle_of_a_word_is_not_compared() -> None:
+    """A local model refuses to score what merges with the query: one such answer stops nothing."""
+    scripted = ScriptedModel(lambda prompt: "Lima")
+    [case, *_] = CAPITALS
+    first = case.neighborhood[0].query
+
+    def generate(prompts: Sequence[str], limit: int, stop: str | None) -> list[str]:
+        return ["ish" if prompt == first else " Lima" for prompt in prompts]
+
+    def score(requests: Sequence[Request]) -> list[Score]:
+        for request in requests:
+            if not request.continuation.startswith(" "):
+                raise ModelError(f"{request.continuation!r} merges with the end of its prompt")
+        return scripted.score(requests)
+
+    model = CustomModel("local", generate, score)
+    answers = unedited_answers(model, [case])
+    assert len(answers) == len(case.neighborhood) > 1
+    for answer in answers:
+        assert (answer.own is None) == (answer.query == first)

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from drike.errors import ModelError
+from drike.cli.gateway_parts import gateway_parts
+from drike.conversations.turns import Api
+from drike.errors import ModelError, UsageError
+from drike.gateway import assembly
+from drike.gateway.assembly import deployed
 from drike.gateway.calls import UpstreamCall
 from drike.gateway.errors import UpstreamError
 from drike.gateway.local import LocalUpstream, Tell
+from drike.gateway.options import GatewayOptions
+from drike.gateway.proving.chats import Client
 from drike.models.protocols import Completion
+from drike.prompts import Against, Contrast
+from drike.stores.opening import open_store
+from tests.fakes.gateways import ENTRY
 from tests.fakes.models import ScriptedModel
 
 
@@ -148,3 +162,97 @@ def test_a_chat_that_fails_says_so_by_its_status_or_ends_too_early() -> None:
     late = {"messages": [{"role": "user", "content": "late"}], "stream": True}
     with pytest.raises(UpstreamError, match="out of memory"):
         streamed(upstream, late, threading.Event())
+
+
+class Contrasting(ScriptedModel):
+    """A model that chats and contrasts, and records what it was given."""
+
+    chats = True
+
+    def __init__(self) -> None:
+        super().__init__(lambda prompt: "Oslo")
+        self.info = replace(self.info, contrasts=True)
+        self.given: list[tuple[str, str | None, float]] = []
+
+    def reply(
+        self,
+        messages: list[dict[str, str]],
+        tokens: int,
+        tell: Tell | None = None,
+        *,
+        bare: list[dict[str, str]] | None = None,
+        contrast: Contrast | None = None,
+    ) -> Completion:
+        text = messages[-1]["content"]
+        without = bare[-1]["content"] if bare else None
+        self.given.append((text, without, contrast.alpha if contrast else 0.0))
+        return Completion("Oslo", 1, 1)
+
+    def generate_contrasted(
+        self, prompts: list[str], against: list[Against], tokens: int, stop: str | None
+    ) -> list[Completion]:
+        self.given.append((prompts[0], against[0].turns[-1], against[0].contrast.alpha))
+        return [Completion("Oslo", 1, 1)]
+
+
+def through_the_gateway(model: Contrasting, options: GatewayOptions, place: Path) -> None:
+    """Ask about an edit and about something else, along the path of `drike serve`."""
+    with closing(open_store(place / "edits.db", create=True)) as store:
+        store.put(ENTRY)
+        gateway = deployed(options, store, gateway_parts())
+        edit = partial(
+            gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="test", ask=False
+        )
+        client = Client(gateway.upstream, "m", settings=({"max_tokens": 4},))
+        for text in (ABOUT, OTHER):
+            asyncio.run(client.ask([{"role": "user", "content": text}], edit=edit))
+
+
+ABOUT, OTHER = "What is the capital of Peru?", "What is a river?"
+SERVED = GatewayOptions(model="m", gate="named", mode="on", deadline_ms=60_000, contrast=0.5)
+
+
+@pytest.mark.parametrize("chats", [True, False])
+def test_an_answer_is_contrasted_where_an_edit_fires_and_only_there(
+    chats: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Contrasting()
+    model.chats = chats
+    monkeypatch.setattr(assembly, "load_model", lambda name, **options: model)
+    through_the_gateway(model, SERVED, tmp_path)
+    text, bare, alpha = model.given[0]
+    assert (bare, alpha) == (ABOUT, 0.5)
+    assert "Oslo" in text and text.endswith(ABOUT)
+    assert [given[1] for given in model.given[1:]] == ([None] if chats else [])
+
+
+def test_without_contrast_nothing_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Contrasting()
+    monkeypatch.setattr(assembly, "load_model", lambda name, **options: model)
+    through_the_gateway(model, replace(SERVED, contrast=0.0), tmp_path)
+    assert [bare for _, bare, _ in model.given] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (GatewayOptions(upstream="http://127.0.0.1:9/v1", contrast=0.5), "serve a local model"),
+        (GatewayOptions(model="embedded", contrast=-1.0), "from 0 to 10"),
+        (GatewayOptions(model="embedded", contrast=math.nan), "from 0 to 10"),
+    ],
+)
+def test_a_contrast_that_cannot_be_is_refused(options: GatewayOptions, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        assembly.check_options(options)
+
+
+def test_a_model_without_all_probabilities_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedModel(lambda prompt: "Oslo")
+    monkeypatch.setattr(assembly, "load_model", lambda name, **options: model)
+    opened = closing(open_store(tmp_path / "edits.db", create=True))
+    with opened as store, pytest.raises(UsageError, match="no probabilities of all tokens"):
+        deployed(SERVED, store, gateway_parts())

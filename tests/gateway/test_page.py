@@ -344,8 +344,8 @@ def test_health_says_how_edits_fare_and_what_to_do_where_nothing_was_counted(
         for _ in range(3):
             serving.chat(WORDINGS[0])
         window.call("POST", "/refresh")
-        window.wait(f"{text('on')}.includes('taken by 100')")
-        assert "too little traffic: 3 of at least 73 answers" in window.run(text("on"))
+        window.wait(f"{text('on')}.includes('heeded in 100')")
+        assert "too little traffic: 3 of at least 116 answers" in window.run(text("on"))
         assert "Of 3 requests in 1 day, 3 (100.0 %)" in window.run(text("said-of-traffic"))
         assert window.run("document.querySelectorAll('#on svg.days rect.taken').length") == 1
         assert (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_wilson_intervals_are_those_of_the_textbooks(
 
 
 def test_edits_below_come_first_and_those_with_little_traffic_are_said_to_have_it() -> None:
-    rows = [(1, 1, "on", "new", 400), (1, 1, "on", "old", 2), (2, 2, "on", "new", 50), (2, 2, "on", "both", 50),
+    rows = [(1, 1, "on", "new", 600), (1, 1, "on", "old", 2), (2, 2, "on", "new", 50), (2, 2, "on", "both", 50),
             (3, 1, "on", "new", 9), (3, 1, "on", "unread", 5), (4, 1, "on", "new", 9)]  # fmt: skip
     lines = health_of_edits(EDITS, counts(*rows))
     assert [(line.edit.id, line.verdict) for line in lines] == [
@@ -64,9 +64,9 @@ def test_edits_below_come_first_and_those_with_little_traffic_are_said_to_have_i
         (1, "holds"),
     ]
     assert lines[0].numbers["both"] == 50 and lines[1].judged == 9
-    assert lines[1].words == "too little traffic: 9 of at least 73 answers"
+    assert lines[1].words == "too little traffic: 9 of at least 116 answers"
     assert lines[2].words == "as it should be" and lines[0].words == "below 95%"
-    [line] = health_of_edits(EDITS, counts((1, 1, "on", "new", 93), (1, 1, "on", "old", 7)))
+    [line] = health_of_edits(EDITS, counts((1, 1, "on", "new", 186), (1, 1, "on", "old", 14)))
     assert line.words == "around 95%"
 
 
@@ -125,5 +125,50 @@ def test_the_report_says_what_switching_on_would_do() -> None:
 def test_figures_are_json_with_texts_of_the_edit_alone() -> None:
     [line] = health_of_edits(EDITS, counts((1, 1, "on", "new", 2)))
     values = json.loads(json.dumps(line.values))
-    assert values["took"] == {"value": 1.0, "low": pytest.approx(0.3424, abs=1e-4), "high": 1.0}
+    assert values["took"] == {"value": 1.0, "low": pytest.approx(0.1369, abs=1e-4), "high": 1.0}
     assert values["by_day"] == {DAY: {"new": 2}} and values["verdict"] == "open"
+
+
+def days_of(*answers: tuple[str, int, int], model: str = "m") -> Counts:
+    """So many answers under edit 1 that state the new object, and the old one, on some days."""
+    made: Counts = Counter()
+    for day, new, old in answers:
+        made[Counted(day, 1, 1, model, "on", "matched")] += new + old
+        made[Counted(day, 1, 1, model, "on", "new")] += new
+        made[Counted(day, 1, 1, model, "on", "old")] += old
+    return made
+
+
+def test_each_model_has_its_counts_and_its_verdict_and_the_worst_is_the_edits() -> None:
+    both = days_of((DAY, 300, 2), model="good") + days_of((DAY, 20, 30), model="bad")
+    [line] = health_of_edits(EDITS, both, at_least=0.9)
+    assert [(each.model, each.prompts, each.judged, each.recurred, each.verdict) for each in line.models] == [
+        ("good", 302, 302, 2, "holds"), ("bad", 50, 50, 30, "below")]  # fmt: skip
+    assert (line.verdict, line.words) == ("below", "below 90% (bad)")
+    values = json.loads(json.dumps(line.values))
+    assert values["models"][1]["recurred"] == 30 and values["models"][1]["fell"] is None
+
+
+def test_a_rate_that_fell_is_an_alarm_with_its_day_although_it_is_above_what_is_asked_for() -> None:
+    today = date.fromisoformat(DAY)
+    falling = Counter[Counted]()
+    for ago in range(60):
+        new = 7 if ago < 6 else 10 - (ago % 10 == 0)
+        falling += days_of(((today - timedelta(days=ago)).isoformat(), new, 10 - new))
+    [line] = health_of_edits(EDITS, falling, at_least=0.6, first_day=today - timedelta(days=6))
+    fell = line.models[0].fell
+    assert fell is not None and fell.day == (today - timedelta(days=5)).isoformat()
+    assert (
+        line.words == f"fell from 99% to 70% (60 answers) since {fell.day}"
+        and line.verdict == "fell"
+    )
+    assert (line.judged, line.numbers["new"], len(line.by_day)) == (600, 52, 7)
+
+
+def test_sums_of_earlier_days_count_for_the_interval_and_are_not_shown() -> None:
+    before = days_of(("", 600, 2))
+    now = days_of((DAY, 3, 0))
+    first_day = date.fromisoformat(DAY)
+    [line] = health_of_edits(EDITS, before + now, first_day=first_day)
+    assert (line.judged, line.verdict, line.numbers["new"]) == (605, "holds", 3)
+    assert health_of_edits(EDITS, before, first_day=first_day) == []

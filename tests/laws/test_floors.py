@@ -31,7 +31,7 @@ TORCH = {
     "models.local.huggingface", "models.local.completer", "models.local.checkpoints",
     "models.local.architecture", "models.local.attention", "models.local.plans", "models.local.memory",
     "models.local.gguf_models", "models.local.prefix_cache", "models.local.scoring", "models.local.self_check",
-    "models.local.scorer", "models.local.reach", "models.local.sharing",
+    "models.local.scorer", "models.local.contrast", "models.local.reach", "models.local.sharing",
     "encoders.torch_pass", "support.huggingface", "research.editors.retriever",
     "research.training.algorithm1", "research.training.s_objective",
     "research.training.policy_tensors", "research.runs.checkpoint",

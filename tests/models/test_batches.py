@@ -148,3 +148,20 @@ def test_memory_that_runs_out_shrinks_the_batches_first(monkeypatch: pytest.Monk
     assert off(scores, alone(model, requests)) < 1e-4
     assert model._scorer.budget == 600
     assert model._scorer.together < TOGETHER
+
+
+@pytest.mark.parametrize("make", [llama, gemma3])
+def test_prompts_of_several_edits_are_completed_at_once(make: Any) -> None:
+    """Each edit's prompts share their beginning; which are completed together changes no text."""
+    prompts = [
+        prompt
+        for seed in range(4)
+        for prompt in dict.fromkeys(request.prompt for request in questions(seed))
+    ]
+    apart = wrap(make)
+    written = [completion.text for completion in apart.generate(prompts, 6)]
+    joined = wrap(make, budget=TokenBudget(4096, TOGETHER))
+    assert [completion.text for completion in joined.generate(prompts, 6)] == written
+    tokens = [joined._tokenizer(prompt)["input_ids"] for prompt in prompts]
+    assert len(apart._scorer.families(tokens)) == 4
+    assert len(joined._scorer.families(tokens)) == 1

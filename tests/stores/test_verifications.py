@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ from drike.stores.verifications import (
     Verifications,
     VerifiedQuestion,
     compare_runs,
+    heeded_by_edit,
 )
+from drike.support.rates import Portion
 from tests.fakes.stores import PERU, Opener
 
 
@@ -135,3 +138,10 @@ def test_more_than_half_of_several_answers_must_hold() -> None:
     assert compare_runs(votes(True, True, True), votes(True, False, True)) == ([], [])
     [[was, now]], mended = compare_runs(votes(False, True, True), votes(True, False))
     assert was.holds and not now.holds and not mended
+
+
+def test_heeded_counts_the_answers_that_an_edit_concerns() -> None:
+    other = replace(answer("other"), kind=QuestionKind.NEAR)
+    both = replace(answer("both"), stated=Stated.BOTH)
+    run = run_of(answer("a"), answer("b", holds=False), both, other)
+    assert heeded_by_edit(run) == {1: Portion(1, 3)}

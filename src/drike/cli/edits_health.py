@@ -1,8 +1,9 @@
 """How edits fare: in live traffic that gateways have counted, in a log, and with time."""
 
 import json
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from html import escape
 from importlib.resources import files
@@ -17,14 +18,31 @@ from drike.cli.options import FILE, GateOptions, PriceIn, Store
 from drike.cli.stored_edits import days_in, store_at
 from drike.edits.record import StoreError
 from drike.errors import DataError
-from drike.gateway.health import AT_LEAST, EditHealth, health_of_edits, shadow_report
+from drike.gateway.health import (
+    ALARMS,
+    AT_LEAST,
+    EditHealth,
+    counts_of_health,
+    health_of_edits,
+    of_days,
+    shadow_report,
+)
 from drike.gateway.proving.replay import ReplayedQuery, replay_log
+from drike.gateway.weekly import WeeklyPart, WeekOfStore, weekly_parts
 from drike.stores import moves
 from drike.stores.snapshots import Snapshot, snapshot
 from drike.stores.traffic import Counts, TrafficCounts
 from drike.support.files import write_text
 from drike.support.rows import shown
-from drike.support.table import Cell, Number, Table, as_html, counted
+from drike.support.table import (
+    Cell,
+    Number,
+    Table,
+    as_html,
+    as_markdown,
+    counted,
+    markdown_text,
+)
 
 _MOST_ROWS = 60
 
@@ -51,19 +69,22 @@ def health(
     ] = AT_LEAST,
     as_json: Annotated[bool, flag("--json", OUTPUT, "Print JSON instead of a table")] = False,
 ) -> None:
-    """Show how often answers in live traffic took each edit."""
-    lines = health_of_edits(*_read(store, days), at_least)
+    """Show how often answers in live traffic took each edit, by model."""
+    edits, counts = _read(store, days)
+    lines = health_of_edits(edits, counts, at_least, first_day=_first_day(days))
     if as_json:
         values = {"days": days, "at_least": at_least, "edits": [line.values for line in lines]}
         say_lines([json.dumps(values).replace("\x7f", r"\u007f")])
     elif lines:
-        draw(_table(f"Edits in the last {counted(days, 'day')}", lines[:_MOST_ROWS]))
+        draw(_health_table(f"Edits in the last {counted(days, 'day')}", lines[:_MOST_ROWS]))
     else:
         remedy = "look at drike edits report"
         say(f"No answer under an edit was counted in {counted(days, 'day')}: {remedy}")
-    below = [line for line in lines if line.verdict == "below"]
-    if below:
-        raise StoreError(f"{counted(len(below), 'edit')} below {at_least:.0%}: see the first rows")
+    alarms = Counter(line.verdict for line in lines if line.verdict in ALARMS)
+    if alarms:
+        words = {"below": f"below {at_least:.0%}", "fell": "heeded less than before"}
+        found = [f"{counted(number, 'edit')} {words[alarm]}" for alarm, number in alarms.items()]
+        raise StoreError(f"{', '.join(found)}: see the first rows")
 
 
 @command()
@@ -71,63 +92,149 @@ def report(
     *,
     store: Store = FILE,
     days: Days = 7,
+    weekly: Annotated[
+        bool,
+        flag(
+            "--weekly",
+            OUTPUT,
+            "Corrections, reports, what is heeded, recurs and is due: one page, as Markdown",
+        ),
+    ] = False,
     page: Annotated[
-        Path | None, option("--out", "FILE", OUTPUT, "Also write a page, as name.html", also="-o")
+        Path | None,
+        option(
+            "--out",
+            "FILE",
+            OUTPUT,
+            "Also write a page, as name.html; with --weekly name.md, too",
+            also="-o",
+        ),
     ] = None,
     price_in: PriceIn = None,
 ) -> None:
     """Show what came, and what switching on edits in shadow would do."""
-    if page:
+    if page and not (weekly and page.suffix == ".md"):
         page_name(page)
-    sentences, edits = shadow_report(*_read(store, days), price_in)
+    if weekly:
+        _report_weekly(store, days, page)
+        return
+    all_edits, counts = _read(store, days)
+    sentences, edits = shadow_report(all_edits, of_days(counts, _first_day(days)), price_in)
     say_lines(sentences)
     table = None
     if edits:
-        table = _table("Edits in shadow, the most asked first", edits[:_MOST_ROWS], shadow=True)
+        table = _shadow_table("Edits in shadow, the most asked first", edits[:_MOST_ROWS])
         draw(table)
     if page:
-        write_text(page, _as_page(sentences, table))
+        heading = "What switching the edits on would do"
+        parts = _part_as_html(WeeklyPart("", sentences, table))
+        write_text(page, _as_page("edits in shadow", heading, parts))
         say(f"\nThe report is in {page}")
 
 
-def _as_page(sentences: Sequence[str], table: Table | None) -> str:
+def _report_weekly(store: str, days: int, page: Path | None) -> None:
+    """Print a week of corrections as Markdown, and write it as a page."""
+    now = datetime.now(UTC)
+    with store_at(store) as opened:
+        counts = counts_of_health(TrafficCounts(opened.database), now.date(), days)
+        week = WeekOfStore.of(opened, counts, now, days)
+    parts = weekly_parts(week)
+    heading = f"Corrections, {week.first_day:%Y-%m-%d} to {now:%Y-%m-%d}"
+    text = "\n".join([f"# {heading}\n", *map(_part_as_markdown, parts)])
+    say_lines(text.splitlines())
+    if page and page.suffix == ".md":
+        write_text(page, text)
+    elif page:
+        write_text(page, _as_page("a week", heading, "".join(map(_part_as_html, parts))))
+
+
+def _part_as_markdown(part: WeeklyPart) -> str:
+    table = ""
+    if part.table:
+        table = as_markdown(part.table).removeprefix("****\n\n")
+    sentences = markdown_text(" ".join(part.sentences))
+    return f"## {part.title}\n\n{sentences}\n\n{table}"
+
+
+def _part_as_html(part: WeeklyPart) -> str:
+    title = f"<h2>{escape(part.title)}</h2>" if part.title else ""
+    sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in part.sentences)
+    if part.table is None:
+        return f"{title}{sentences}\n"
+    notes = "".join(f"<p>{escape(note)}</p>" for note in part.table.notes)
+    return f'{title}{sentences}\n<div class="wide">{as_html(part.table)}</div>{notes}\n'
+
+
+def _as_page(title: str, heading: str, parts: str) -> str:
+    """A page that needs nothing else. parts: as HTML."""
     folder = files("drike.gateway.control") / "page"
     form = (folder / "report.html").read_text("utf-8")
+    style = (folder / "page.css").read_text("utf-8")
     return Template(form).substitute(
-        style=(folder / "page.css").read_text("utf-8"),
-        sentences="".join(f"<p>{escape(sentence)}</p>" for sentence in sentences),
-        table="" if table is None else as_html(table),
+        style=style, title=escape(title), heading=escape(heading), parts=parts
     )
 
 
 def _read(store: str, days: int) -> tuple[Snapshot, Counts]:
-    """A store's edits, and what was counted in the last days."""
-    first = datetime.now(UTC).date() - timedelta(days=days - 1)
+    """A store's edits, and what was counted, of the last days by day."""
+    today = datetime.now(UTC).date()
     with store_at(store) as opened:
-        return snapshot(opened), TrafficCounts(opened.database).since(first)
+        counts = counts_of_health(TrafficCounts(opened.database), today, days)
+        return snapshot(opened), counts
 
 
-def _table(title: str, edits: Sequence[EditHealth], *, shadow: bool = False) -> Table:
-    """How often each edit was asked, and what the answers stated."""
+def _first_day(days: int) -> date:
+    """The first of the last so many days."""
+    return datetime.now(UTC).date() - timedelta(days=days - 1)
+
+
+def _health_table(title: str, edits: Sequence[EditHealth]) -> Table:
+    """How often each edit was in prompts, and how often heeded: a row for each model."""
+    rows: list[tuple[Cell, ...]] = []
+    for edit_health in edits:
+        edit = edit_health.edit
+        tokens = Number(edit_health.tokens_a_day, ",.0f")
+        name = f"{edit.id}: {shown(edit.record.edit.fact)}"
+        if len(edit_health.models) > 1:
+            prompts = Number(sum(line.prompts for line in edit_health.models))
+            name = f"{name}, {edit_health.words}"
+            rows.append((name, prompts, edit_health.took, "", tokens))
+            name = ""
+        for line in edit_health.models:
+            label = f"{name} ({shown(line.model)}), {line.words}" if name else f"- {line.model}"
+            if not name and line.verdict in ALARMS:
+                label = f"{label}: {line.words}"
+            of_line = tokens if name else ""
+            others = _otherwise(line.numbers)
+            rows.append((label, Number(line.prompts), line.heeded, others, of_line))
+
+    # Five columns fit into 80 characters; one for each outcome do not.
+    header = ("edit, and model", "in prompts", "heeded", "otherwise", "tokens a day")
+    note = "Heeded: answers that state the new object alone, since the edit says this."
+    return Table(title, header, tuple(rows), (note,))
+
+
+def _otherwise(numbers: Mapping[str, int]) -> str:
+    """What answers state that do not heed an edit."""
     outcomes = [outcome for outcome in (*Stated, "unread") if outcome is not Stated.NEW]
+    return ", ".join(
+        f"{outcome} {numbers[outcome]:,}" for outcome in outcomes if numbers.get(outcome)
+    )
+
+
+def _shadow_table(title: str, edits: Sequence[EditHealth]) -> Table:
+    """How often edits in shadow were asked about, and what the answers stated without them."""
 
     def row(edit_health: EditHealth) -> tuple[Cell, ...]:
         edit = edit_health.edit
-        verdict = "" if shadow else f", {edit_health.words}"
-        others = [
-            f"{outcome} {edit_health.numbers[outcome]:,}"
-            for outcome in outcomes
-            if edit_health.numbers[outcome]
-        ]
         return (
-            f"{edit.id}: {shown(edit.record.edit.fact)}{verdict}",
+            f"{edit.id}: {shown(edit.record.edit.fact)}",
             Number(edit_health.numbers["matched"]),
             edit_health.took,
-            ", ".join(others),
+            _otherwise(edit_health.numbers),
             Number(edit_health.tokens_a_day, ",.0f"),
         )
 
-    # Five columns fit into 80 characters; one for each outcome do not.
     header = ("edit", "asked", "new", "otherwise", "tokens a day")
     return Table(title, header, tuple(map(row, edits)))
 

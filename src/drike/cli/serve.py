@@ -97,6 +97,15 @@ class GatewayFlags(GatewayOptions):
             choices=get_args(_OnOrOff),
         ),
     ]
+    contrast: Annotated[
+        float,
+        option(
+            "--contrast",
+            "ALPHA",
+            METHOD,
+            "Push answers away from those without the facts, .25 to 1 (model run here; default: 0)",
+        ),
+    ]
     retry_slips: Annotated[
         bool,
         flag(

@@ -6,7 +6,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import reduce
 from statistics import median
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -22,7 +23,9 @@ from drike.stores.verifications import (
     Verifications,
     VerifiedQuestion,
     compare_runs,
+    heeded_by_edit,
 )
+from drike.support.rates import Portion, fall, rate
 from drike.support.rows import shown
 from drike.support.table import Cell, Estimate, Number, Table, as_text, counted, visible
 
@@ -200,10 +203,45 @@ def show_changes(store: EditStore, numbers: Sequence[int]) -> None:
         if changes:
             rows = tuple(map(_changed_row, changes))
             draw(Table(f"{title} since run {first} ({before.at})", header, rows, wide=True))
+    _draw_heeded(_Runs(first, before, last, after))
     say(f"Run {first} to run {last}: {len(broken):,} broken, {len(mended):,} mended")
     if broken:
         questions = counted(len(broken), "question")
         raise StoreError(f"{questions} no longer answered as they should be: see above")
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Two verifications with their numbers."""
+
+    first: int
+    before: Verification
+    last: int
+    after: Verification
+
+
+def _draw_heeded(runs: _Runs) -> None:
+    """How often each edit was heeded in two runs, where that changed, and all edits."""
+    before = heeded_by_edit(runs.before)
+    after = heeded_by_edit(runs.after)
+    both = sorted(before.keys() & after.keys())
+    if not both:
+        return
+    changed = [edit for edit in both if before[edit] != after[edit]]
+    rows = [_heeded_row(f"edit {edit}", before[edit], after[edit]) for edit in changed[:_MAX_ROWS]]
+    all_before = reduce(Portion.plus, [before[edit] for edit in both])
+    all_after = reduce(Portion.plus, [after[edit] for edit in both])
+    rows.append(_heeded_row(counted(len(both), "edit"), all_before, all_after))
+
+    header = ("heeded", f"run {runs.first}", f"run {runs.last}", "")
+    title = f"Heeded by {runs.before.model}"
+    if runs.before.model != runs.after.model:
+        title += f", then by {runs.after.model}"
+    draw(Table(title, header, tuple(rows)))
+
+
+def _heeded_row(name: str, before: Portion, after: Portion) -> tuple[Cell, ...]:
+    return (name, rate(*before), rate(*after), "fell" if fall([before, after]) else "")
 
 
 def _changed_row(change: Change) -> tuple[Cell, ...]:

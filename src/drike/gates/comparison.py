@@ -18,11 +18,13 @@ from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
 from drike.gates.index import EditIndex, agreements
 from drike.gates.name_index import Mention
 from drike.gates.parsed_query import ParsedQuery
+from drike.gates.premises import Held, held
 from drike.gates.relations import (
     about_another,
     asks_value,
     object_features,
     relation_features,
+    share_in_words,
     share_said,
 )
 from drike.gates.wordings import Agreement
@@ -42,6 +44,10 @@ _LEAST_SAME = 0.01
 # Edits of one subject that are compared, those with the nearest wordings: thousands would take
 # seconds.
 _MOST_COMPARED = 64
+# Of a question that holds the old object, but with words of something else.
+_OTHER = 0.7
+# The least nearness of one that holds it as what the edit is about.
+_NEAR_OF_PREMISE = 0.4
 _BEFORE_NAMES = frozenset(("of", "in", "for", "at", "by", "from", "with"))
 
 # The agreement of an edit and a question for the value that the subject's own name says.
@@ -101,9 +107,21 @@ class Reading:
         """
         part = nearest.excerpt.text
         mentions = self.parsed.by_edit[edit.id]
-        if asks_value(part, edit.record):
+        old_object = held(part, edit.record) if self.subjects is None else Held.NOT
+        if asks_value(part, edit.record) or old_object is Held.ALONE:
             agreement = _FULL_AGREEMENT
             share = 1.0
+        elif old_object is Held.OTHERWISE:
+            agreement = agreement._replace(other=max(agreement.other, _OTHER))
+            share = 0.0
+        elif old_object is Held.MEANT:
+            near = max(agreement.near, _NEAR_OF_PREMISE)
+            agreement = agreement._replace(near=near)
+            share = 1.0
+        elif old_object is Held.NAMED:
+            share = 1.0
+        elif old_object is Held.IN_DOUBT:
+            share = share_in_words(part, edit.record)
         else:
             share = share_said(part, edit.record)
 

@@ -83,6 +83,11 @@ def share_said(question: str, record: EditRecord) -> float:
     """
     if not is_open(question) and _mentions_object(question, record):
         return 1.0
+    return share_in_words(question, record)
+
+
+def share_in_words(question: str, record: EditRecord) -> float:
+    """How much of what an edit's wording asks for the words of a question say."""
     stems_of_question = stems(words(question))
     shares = []
     for wording in _wordings(record):

@@ -21,6 +21,7 @@ from drike.live.store_gate import encoder_of, has_calibrated_gate, open_gate
 from drike.models import EMBEDDED, local_default
 from drike.models import load as load_model
 from drike.models.served import checked_address, is_served, key_in, key_variable_at
+from drike.prompts import Contrast
 from drike.stores.edit_store import EditStore
 
 _DEADLINE_OF_TRIALS = 60_000.0  # milliseconds
@@ -150,10 +151,25 @@ def check_options(options: GatewayOptions) -> None:
             "--demonstrations"
         )
 
+    if options.contrast:
+        _check_contrast(options)
     if options.upstream:
         checked_address(options.upstream, options.allow_http)
     elif options.model and is_served(options.model):
         raise UsageError(f"{options.model} is behind an API: give its address as --upstream")
+
+
+def _check_contrast(options: GatewayOptions) -> None:
+    """Raises UsageError."""
+    if options.upstream:
+        raise UsageError(
+            f"{options.upstream} is an API and gives no probabilities of all tokens, which "
+            "--contrast needs: serve a local model (--model), or leave it out"
+        )
+    try:
+        Contrast(options.contrast)
+    except ValueError as problem:
+        raise UsageError(f"--contrast: {problem}") from None
 
 
 def with_model(options: GatewayOptions) -> GatewayOptions:
@@ -182,11 +198,18 @@ def open_upstream(
 
     name = options.model or EMBEDDED
     model = load_model(name, template="plain", device=options.device)
+    contrast = Contrast(options.contrast)
+    if contrast.alpha and not model.info.contrasts:
+        raise UsageError(
+            f"{name} gives no probabilities of all tokens, which --contrast needs: serve a model "
+            "of a folder, or leave it out"
+        )
     if getattr(model, "chats", False):
-        upstream = LocalUpstream(model, model.reply)  # type: ignore[attr-defined]
+        upstream = LocalUpstream(model, model.reply, contrast)  # type: ignore[attr-defined]
         return OpenedUpstream(upstream, chat)
     note = f"{name} only completes: it continues the last message of a chat"
-    return OpenedUpstream(LocalUpstream(model), AsPrompt(opened_editor.editor), (note,))
+    upstream = LocalUpstream(model, contrast=contrast)
+    return OpenedUpstream(upstream, AsPrompt(opened_editor.editor), (note,))
 
 
 def _http_upstream(

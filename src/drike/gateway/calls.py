@@ -24,7 +24,9 @@ class UpstreamCall:
     """A request to pass on.
 
     path: below the address of the API, with its slash and its query, percent-encoded. tenant: on
-    whose connections it goes; "" for none's.
+    whose connections it goes; "" for none's. unedited: the body before facts were put into it,
+    uncompressed, for an upstream that contrasts its answer with the one to that; None where none
+    were.
     """
 
     method: str
@@ -32,6 +34,7 @@ class UpstreamCall:
     headers: RawHeaders
     body: bytes
     tenant: str = ""
+    unedited: bytes | None = None
 
     @property
     def endpoint(self) -> str:

@@ -21,7 +21,7 @@ class EditedRequest:
     that match, of later turns first. contradicted: ids of edits whose old object a tool or document
     states. asked: the edits that the answer is about. doubted: those about which the gate was
     uncertain. tokens: how many the facts add, or would add if the mode were on. question: the last
-    one, where samples are kept.
+    one, where samples are kept. unedited: as of `UpstreamCall`.
 
     keep: called with the upstream's id of the conversation, remembers what was decided under it;
     None where there is nothing to remember. note: called once the answer has passed, counts it;
@@ -42,6 +42,7 @@ class EditedRequest:
     note: Callable[[PassingAnswer | None], None] = lambda answer: None
     again: Callable[[], Awaitable[bytes]] | None = None
     question: str = ""
+    unedited: bytes | None = None
 
     def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
         """The call with this body.
@@ -54,7 +55,7 @@ class EditedRequest:
         if self.keep or self.asked:
             del headers["accept-encoding"]
             headers.append("accept-encoding", "identity")
-        return replace(call, body=self.body, headers=headers.raw)
+        return replace(call, body=self.body, headers=headers.raw, unedited=self.unedited)
 
     @property
     def headers(self) -> dict[str, str]:

@@ -209,6 +209,7 @@ class RequestEditor:
         request = task.request
         uncertain = followed.decision.uncertain if followed.decision else ()
         wants_echo = bool(request.values.get("echo"))  # the answer begins with the facts
+        has_facts = mode is Mode.ON and written.body is not request.body
         return EditedRequest(
             body=written.body if mode is Mode.ON else request.body,
             scope="fired" if followed.edits else "abstained",
@@ -222,6 +223,7 @@ class RequestEditor:
             tokens=added_tokens(followed.around.values()),
             again=self._second_try(task, followed, mode),
             question=_question(request, followed) if task.feed.watch.sampling.most else "",
+            unedited=request.json if has_facts else None,
         )
 
     async def _write_confirmed(self, task: _Task) -> _Written:

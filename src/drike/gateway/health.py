@@ -1,31 +1,91 @@
-"""How edits fare, by what was counted of requests and answers (`watch`)."""
+"""How edits fare, by what was counted of requests and answers (`watch`).
+
+An edit is heeded where an answer states its new object and not the old one. How often is counted
+since the edit says what it says, for each model, as people look at it day by day (`rates`).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import asdict, dataclass
+from datetime import date, timedelta
 
 from drike.answers.statements import Stated
 from drike.edits.record import EditVersion
 from drike.gateway.options import Mode
 from drike.stores.snapshots import Snapshot
-from drike.stores.traffic import Counts
-from drike.support.table import Z95, Estimate, counted
+from drike.stores.traffic import Counts, TrafficCounts
+from drike.support.rates import Fall, Portion, enough_for, fall, rate
+from drike.support.table import Estimate, counted
 
 AT_LEAST = 0.95
+ALARMS = ("below", "fell")  # verdicts that need a person
+_DAYS_OF_FALLS = 90  # in which a fall may have begun
 _MOST_NAMED = 10  # edits in a sentence
+
+
+@dataclass(frozen=True)
+class FallenRate:
+    """When the rate of a model fell, and how often it heeded the edit before and since then."""
+
+    day: str
+    before: Portion
+    since: Portion
+
+    def __str__(self) -> str:
+        before = f"{self.before.part / self.before.whole:.0%}"
+        since = f"{self.since.part / self.since.whole:.0%} ({self.since.whole:,} answers)"
+        return f"fell from {before} to {since} since {self.day}"
+
+
+@dataclass(frozen=True)
+class ModelHealth:
+    """How a model fared with an edit since the edit says what it says.
+
+    numbers: how often what was counted. judged: answers that were read. heeded: the share of these
+    that state the new object alone. verdict: below or holds what is asked for, fell, or open;
+    words: the same in words, with the reason.
+    """
+
+    model: str
+    numbers: Counter[str]
+    judged: int
+    heeded: Estimate
+    fell: FallenRate | None
+    verdict: str
+    words: str
+
+    @property
+    def prompts(self) -> int:
+        """How many questions about the edit had it in their prompts."""
+        return self.numbers["matched"]
+
+    @property
+    def recurred(self) -> int:
+        """How many answers state the old object alone."""
+        return self.numbers[Stated.OLD]
+
+    @property
+    def values(self) -> dict[str, object]:
+        """All figures, for JSON."""
+        fell = None
+        if self.fell:
+            before = self.fell.before._asdict()
+            fell = {"day": self.fell.day, "before": before, "since": self.fell.since._asdict()}
+        counted_here = {"prompts": self.prompts, "recurred": self.recurred}
+        return vars(self) | counted_here | {"heeded": asdict(self.heeded), "fell": fell}
 
 
 @dataclass(frozen=True)
 class EditHealth:
     """How an edit fared in one mode, under its latest version and earlier ones that say the same.
 
-    by_day: how often what was counted, on each day with requests. numbers: on all of them. judged:
-    answers. took: the share of these that state the new object and not the old one. verdict: below
-    or holds what is asked for, or open; words: the same in words, with the reason. tokens_a_day:
-    that it added, about.
+    by_day: how often what was counted, on each of the days that are shown and had requests.
+    numbers: on all of them. judged: answers since the edit says this. took: the share of these that
+    state the new object and not the old one. verdict: that of its worst model, or of all of them;
+    words: the same in words, with the reason. tokens_a_day: that it added on the days shown, about.
+    models: the same by model, the one with most answers first.
     """
 
     edit: EditVersion
@@ -36,12 +96,14 @@ class EditHealth:
     verdict: str
     words: str
     tokens_a_day: float
+    models: Sequence[ModelHealth]
 
     @property
     def values(self) -> dict[str, object]:
         """All figures, for JSON."""
         figures = {name: value for name, value in vars(self).items() if name != "edit"}
-        return summary(self.edit) | figures | {"took": vars(self.took)}
+        models = [model.values for model in self.models]
+        return summary(self.edit) | figures | {"took": vars(self.took), "models": models}
 
 
 @dataclass(frozen=True)
@@ -50,6 +112,10 @@ class _Verdict:
 
     verdict: str
     words: str
+
+
+# What was counted of an edit, by model and day.
+_Tallies = dict[str, dict[str, Counter[str]]]
 
 
 def summary(edit: EditVersion) -> dict[str, object]:
@@ -63,46 +129,123 @@ def summary(edit: EditVersion) -> dict[str, object]:
     }
 
 
-def health_of_edits(
-    edits: Snapshot, counts: Counts, at_least: float = AT_LEAST, mode: Mode = Mode.ON
-) -> list[EditHealth]:
-    """How each active or shadow edit fared in a mode.
+def counts_of_health(traffic: TrafficCounts, today: date, days: int) -> Counts:
+    """All counts kept: those of so many days, and of those in which a fall is looked for, by day.
 
-    Those below `at_least` come first, then they are ordered by the interval's low end.
+    Raises StoreError.
     """
-    days = sorted({key.day for key in counts})
-    numbers_by_edit: dict[EditVersion, dict[str, Counter[str]]] = {}
+    by_day = max(days, _DAYS_OF_FALLS)
+    return traffic.with_sums_before(today - timedelta(days=by_day - 1))
+
+
+def of_days(counts: Counts, first_day: date) -> Counts:
+    """The counts of a day and those after it."""
+    since = first_day.isoformat()
+    return Counter({key: number for key, number in counts.items() if key.day >= since})
+
+
+def health_of_edits(
+    edits: Snapshot,
+    counts: Counts,
+    at_least: float = AT_LEAST,
+    mode: Mode = Mode.ON,
+    first_day: date = date.min,
+) -> list[EditHealth]:
+    """How each active or shadow edit fared in a mode, if it was asked about since `first_day`.
+
+    It is shown by day since then, and judged by all counts.
+
+    Alarms come first, then they are ordered by the interval's low end.
+    """
+    days = sorted({key.day for key in counts if key.day >= first_day.isoformat()})
+    tallies_by_edit: dict[EditVersion, _Tallies] = {}
     for key, number in counts.items():
         edit = edits.edits.get(key.edit)
         if edit is None or not edit.record.status.in_use or key.mode != mode:
             continue
         first_alike = edits.unchanged.get(key.edit, key.version)
         if first_alike <= key.version <= edit.version:
-            if edit not in numbers_by_edit:
-                numbers_by_edit[edit] = {day: Counter() for day in days}
-            numbers_by_edit[edit][key.day][key.what] += number
+            of_models = tallies_by_edit.setdefault(edit, {})
+            of_model = of_models.setdefault(key.model, {})
+            of_model.setdefault(key.day, Counter())[key.what] += number
 
-    lines = [_health(edit, by_day, at_least) for edit, by_day in numbers_by_edit.items()]
+    lines = [
+        _health(edit, of_models, days, at_least)
+        for edit, of_models in tallies_by_edit.items()
+        if any(day in of_model for day in days for of_model in of_models.values())
+    ]
     return sorted(
-        lines, key=lambda line: (line.verdict != "below", line.took.low is None, line.took.low)
+        lines, key=lambda line: (line.verdict not in ALARMS, line.took.low is None, line.took.low)
     )
 
 
-def _health(edit: EditVersion, by_day: Mapping[str, Counter[str]], at_least: float) -> EditHealth:
+def _health(
+    edit: EditVersion, of_models: _Tallies, days: Sequence[str], at_least: float
+) -> EditHealth:
+    # 1. What is shown of some days, of all models together.
+    by_day = {day: Counter[str]() for day in days}
+    for of_model in of_models.values():
+        for day in days:
+            by_day[day] += of_model.get(day, Counter())
     numbers = sum(by_day.values(), Counter[str]())
-    judged = sum(numbers[outcome] for outcome in Stated)
-    took = Estimate.share(numbers[Stated.NEW], judged)
-    verdict = _verdict(took, judged, at_least)
+
+    # 2. How often it is heeded since it says this, by model and in all.
+    models = [_model_health(model, of_model, at_least) for model, of_model in of_models.items()]
+    models.sort(key=lambda line: (-line.judged, line.model))
+    everything = _share([tally for of_model in of_models.values() for tally in of_model.values()])
+    took = rate(*everything)
+
+    # 3. The worst of these verdicts is the edit's.
+    verdicts = [_verdict(took, everything.whole, at_least)]
+    for line in models:
+        named = f"{line.words} ({line.model})" if len(models) > 1 else line.words
+        if line.verdict in ALARMS:
+            verdicts.append(_Verdict(line.verdict, named))
+    worst = max(verdicts, key=lambda verdict: _SEVERITY.index(verdict.verdict))
     return EditHealth(
         edit=edit,
         by_day=by_day,
         numbers=numbers,
-        judged=judged,
+        judged=everything.whole,
         took=took,
+        verdict=worst.verdict,
+        words=worst.words,
+        tokens_a_day=round(numbers["tokens"] / len(by_day), 1),
+        models=models,
+    )
+
+
+def _model_health(model: str, of_model: Mapping[str, Counter[str]], at_least: float) -> ModelHealth:
+    days = sorted(of_model)
+    shares = [_share([of_model[day]]) for day in days]
+    everything = _share(list(of_model.values()))
+    heeded = rate(*everything)
+    fallen = _fallen(days, fall(shares))
+    verdict = _verdict(heeded, everything.whole, at_least)
+    if fallen and verdict.verdict != "below":
+        verdict = _Verdict("fell", str(fallen))
+    return ModelHealth(
+        model=model,
+        numbers=sum(of_model.values(), Counter[str]()),
+        judged=everything.whole,
+        heeded=heeded,
+        fell=fallen,
         verdict=verdict.verdict,
         words=verdict.words,
-        tokens_a_day=round(numbers["tokens"] / len(by_day), 1),
     )
+
+
+def _fallen(days: Sequence[str], found: Fall | None) -> FallenRate | None:
+    return FallenRate(days[found.place], found.before, found.since) if found else None
+
+
+def _share(tallies: Sequence[Counter[str]]) -> Portion:
+    """How many answers of how many that were judged heed an edit."""
+    judged = sum(tally[outcome] for tally in tallies for outcome in Stated)
+    return Portion(sum(tally[Stated.NEW] for tally in tallies), judged)
+
+
+_SEVERITY = ("holds", "open", "fell", "below")  # verdicts, the worst last
 
 
 def _verdict(took: Estimate, judged: int, at_least: float) -> _Verdict:
@@ -110,7 +253,7 @@ def _verdict(took: Estimate, judged: int, at_least: float) -> _Verdict:
         return _Verdict("below", f"below {at_least:.0%}")
     if took.low is not None and took.low >= at_least:
         return _Verdict("holds", "as it should be")
-    enough = ceil(at_least / (1 - at_least) * Z95**2)  # answers, if all take it
+    enough = enough_for(at_least)
     if judged < enough:
         words = f"too little traffic: {judged:,} of at least {enough:,} answers"
         return _Verdict("open", words)

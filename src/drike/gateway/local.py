@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, cast
 
 from drike.conversations.turns import Api, UnreadError, read
 from drike.errors import ModelError
@@ -24,8 +24,9 @@ from drike.gateway.calls import Reply, Upstream, UpstreamCall, in_one
 from drike.gateway.errors import UpstreamError, error_body
 from drike.gateway.http.threads import in_daemon_thread
 from drike.gateway.requests import CHAT, COMPLETION
-from drike.models.protocols import ANSWER_TOKENS, Completion, LanguageModel
+from drike.models.protocols import ANSWER_TOKENS, Completion, ContrastiveModel, LanguageModel
 from drike.models.served.quirks import NEWER_LIMIT, OLDER_LIMIT
+from drike.prompts import NO_CONTRAST, Against, Contrast
 from drike.support.records import encodable
 
 _MAX_WAITING = 64  # requests; more are refused
@@ -38,14 +39,29 @@ _END = b"data: [DONE]\n\n"  # of a stream
 Message = dict[str, str]  # with role and content
 Json = dict[str, object]
 Tell = Callable[[str], None]  # is given the text so far, while it is written
-WriteReply = Callable[[list[Message], int, Tell | None], Completion]
+
+
+class WriteReply(Protocol):
+    """Answers the messages of a chat, by contrast with other messages if some are given."""
+
+    def __call__(
+        self,
+        messages: list[Message],
+        max_tokens: int,
+        tell: Tell | None = None,
+        *,
+        bare: list[Message] | None = None,
+        contrast: Contrast | None = None,
+    ) -> Completion:
+        """The answer. tell: is given the text so far."""
 
 
 @dataclass(frozen=True)
 class _LocalRequest:
     """A request with messages of a chat, or else with a prompt.
 
-    usage: whether a stream ends with it.
+    usage: whether a stream ends with it. bare: the same request without facts, with which the
+    answer is contrasted.
     """
 
     messages: list[Message]
@@ -54,20 +70,28 @@ class _LocalRequest:
     stop: list[str]
     stream: bool
     usage: bool
+    bare: _LocalRequest | None = None
 
 
 class LocalUpstream(Upstream):
     """A model as an upstream.
 
-    reply: answers messages with role and content; None where it only completes texts.
+    reply: answers messages with role and content; None where it only completes texts. contrast:
+    answers under facts are contrasted with those without, unless alpha is 0.
     """
 
-    def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        reply: WriteReply | None = None,
+        contrast: Contrast = NO_CONTRAST,
+    ) -> None:
         self.name = model.info.name
         self.passes_credentials = False
         self.chats = reply is not None
         self._model = model
         self._reply = reply
+        self._contrast = contrast
         # One thread, as a model is not safe to share between threads.
         self._thread = ThreadPoolExecutor(1, "drike-model")
         self._waiting = 0
@@ -103,6 +127,9 @@ class LocalUpstream(Upstream):
             )
         try:
             request = await in_daemon_thread(_read, endpoint, call.body)
+            if self._contrast.alpha and call.unedited is not None:
+                bare = await in_daemon_thread(_read, endpoint, call.unedited)
+                request = replace(request, bare=bare)
             if request.stream and request.messages and self._reply and not request.stop:
                 return await self._streamed(request, leaving)
             completion = await self._completed(request, None)
@@ -172,18 +199,42 @@ class LocalUpstream(Upstream):
 
     def _write(self, request: _LocalRequest, tell: Tell | None) -> Completion:
         if request.messages and self._reply:
-            completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS, tell)
+            completion = self._replied_to(request, self._reply, tell)
         else:
-            prompt = request.messages[-1]["content"] if request.messages else request.prompt
-            stop = "\n" if request.messages else None
-            tokens = request.tokens or ANSWER_TOKENS
-            [completion] = self._model.generate([prompt], tokens, stop)
+            completion = self._continued(request)
 
         text = completion.text.lstrip() if request.messages else completion.text
         ends = [text.find(stop) for stop in request.stop if stop in text]
         if ends:
             text = text[: min(ends)]
         return replace(completion, text=text)
+
+    def _replied_to(
+        self, request: _LocalRequest, reply: WriteReply, tell: Tell | None
+    ) -> Completion:
+        tokens = request.tokens or _REPLY_TOKENS
+        if request.bare is None:
+            return reply(request.messages, tokens, tell)
+        bare = request.bare.messages
+        return reply(request.messages, tokens, tell, bare=bare, contrast=self._contrast)
+
+    def _continued(self, request: _LocalRequest) -> Completion:
+        """A prompt continued by a model that only completes, or the last message of a chat."""
+        prompts = [_text_to_continue(request)]
+        tokens = request.tokens or ANSWER_TOKENS
+        stop = "\n" if request.messages else None
+        if request.bare is None:
+            [completion] = self._model.generate(prompts, tokens, stop)
+            return completion
+        against = Against((_text_to_continue(request.bare),), self._contrast)
+        contrastive = cast("ContrastiveModel", self._model)
+        [completion] = contrastive.generate_contrasted(prompts, [against], tokens, stop)
+        return completion
+
+
+def _text_to_continue(request: _LocalRequest) -> str:
+    """A prompt, or the last message of a chat."""
+    return request.messages[-1]["content"] if request.messages else request.prompt
 
 
 def _read(endpoint: str, body: bytes) -> _LocalRequest:

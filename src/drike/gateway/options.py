@@ -39,7 +39,8 @@ class GatewayOptions:
     installed. mode: a `Mode`; None is "on" over a local model, else "shadow". deadline_ms: to
     decide on and edit a request; None is 50, 250 where the gate asks an encoder, 2000 where the
     upstream is asked, 5000 over a local model. retry_slips: ask again where an answer states an old
-    object. keep_samples: of each edit and outcome. timeout: in seconds.
+    object. keep_samples: of each edit and outcome. contrast: alpha of `Contrast`, for a local
+    model. timeout: in seconds.
     """
 
     upstream: str | None = None
@@ -57,6 +58,7 @@ class GatewayOptions:
     gate_threshold: float | None = None
     relations: list[Path] | None = None
     ask: bool = False
+    contrast: float = 0.0
     retry_slips: bool = False
     notify: str | None = None
     keep_samples: int = 0

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any, Literal, Protocol, TypeVar
 
 from drike.answers.thoughts import without_thoughts
+from drike.prompts import Against
 
 Answers = TypeVar("Answers")
 
@@ -23,6 +24,7 @@ MAX_REASONING_TOKENS = 128
 Template = Literal["plain", "chat"]
 # A conversation, from the user's first turn to the last: user, model, user, ...
 Turns = tuple[str, ...]
+
 Prompts = Sequence[str | Turns]
 
 
@@ -33,7 +35,8 @@ class ModelInfo:
     calls_at_once: how many threads may call it at the same time. scoring: how it scores
     continuations, or why not. identity: what tells it and its settings from others; no secrets.
     turns: whether it takes `Turns` for a prompt, and `Request.earlier`; a model that does not gets
-    conversations as text. edits_per_call: how many edits' questions it answers fastest in one call.
+    conversations as text. contrasts: whether it takes `Request.against`, and has the methods of
+    `ContrastiveModel`. edits_per_call: how many edits' questions it answers fastest in one call.
     """
 
     name: str
@@ -41,6 +44,7 @@ class ModelInfo:
     scoring: str = ""
     identity: Mapping[str, object] = field(default_factory=dict)
     turns: bool = False
+    contrasts: bool = False
     edits_per_call: int = 1
 
     @property
@@ -121,13 +125,15 @@ class Request:
     """A continuation to score after a prompt, with its space: " Paris".
 
     own: characters at the end of the prompt that the model wrote itself; they begin its reply in a
-    chat. earlier: the turns before the prompt.
+    chat. earlier: the turns before the prompt. against: with what the continuation is contrasted,
+    for models with `info.contrasts`; such a prompt has no characters of its own.
     """
 
     prompt: str
     continuation: str
     own: int = 0
     earlier: Turns = ()
+    against: Against | None = None
 
 
 @dataclass(frozen=True)
@@ -189,6 +195,19 @@ class LanguageModel(Protocol):
 
     def forget(self) -> None:
         """Clear caches in memory, so that earlier calls are computed again."""
+
+
+class ContrastiveModel(LanguageModel, Protocol):
+    """A model that gives the probabilities of all tokens (`info.contrasts`)."""
+
+    def generate_contrasted(
+        self,
+        prompts: Prompts,
+        against: Sequence[Against],
+        max_tokens: int = ANSWER_TOKENS,
+        stop: str | None = "\n",
+    ) -> list[Completion]:
+        """Complete each prompt as `generate` does, by contrast with the same without edits."""
 
 
 def cut(text: str, stop: str | None) -> str:

@@ -10,6 +10,7 @@ from drike.stores.settings import StoreSettings
 
 MODELS = 50  # whose counts of a day are told apart
 OTHER = "other"  # what further models are called
+EARLIER = ""  # the day of sums of all earlier days
 _KEPT_DAYS = 400
 _ROWS_AT_ONCE = 500  # of a statement; databases bound its values
 _TABLE_MADE = "counts"  # the setting of a store that has the table
@@ -27,7 +28,8 @@ _ADD_TO_NUMBER = """ON CONFLICT (day, model, edit, version, mode, what)
 class Counted(NamedTuple):
     """What a number counts.
 
-    day: as 2026-11-22, in UTC. edit, version: 0 for requests, whatever edits they concern.
+    day: as 2026-11-22, in UTC; "" for all days before some day. edit, version: 0 for requests,
+    whatever edits they concern.
     """
 
     day: str
@@ -85,6 +87,19 @@ class TrafficCounts:
         query = f"SELECT {columns} FROM drike_counts WHERE day >= %s"  # noqa: S608 - no values
         rows = select(self._database, query, [day.isoformat()])
         return Counter({Counted(*counted): number for *counted, number in rows})
+
+    def with_sums_before(self, day: date) -> Counts:
+        """The counts of a day and those after it, and of all days before it the sums.
+
+        These have the day `EARLIER`. Raises StoreError.
+        """
+        if self._settings.get(_TABLE_MADE) is None:
+            return Counter()
+        what = ", ".join(Counted._fields[1:])
+        query = f"SELECT {what}, SUM(number) FROM drike_counts WHERE day < %s GROUP BY {what}"  # noqa: S608 - no values
+        rows = select(self._database, query, [day.isoformat()])
+        sums = Counter({Counted(EARLIER, *counted): int(number) for *counted, number in rows})
+        return sums + self.since(day)
 
     def _models_of(self, day: str) -> set[str]:
         """The models that the counts of a day tell apart."""

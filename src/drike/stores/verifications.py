@@ -12,6 +12,7 @@ from drike.edits.record import StoreError
 from drike.stores.database import Database, insert, select
 from drike.stores.failures import damaged
 from drike.stores.settings import StoreSettings
+from drike.support.rates import Portion
 from drike.support.records import parse, read
 
 _MOST_KEPT = 50  # runs
@@ -144,6 +145,16 @@ def compare_runs(before: Verification, after: Verification) -> Comparison:
             changes = comparison.mended if now.holds else comparison.broken
             changes.append(Change(earlier[question], now))
     return comparison
+
+
+def heeded_by_edit(run: Verification) -> dict[int, Portion]:
+    """How many answers that an edit concerns state its new object alone, by the edit's id."""
+    shares: dict[int, Portion] = {}
+    for answer in run.questions:
+        if answer.kind.concerns:
+            heeded = Portion(int(answer.stated is Stated.NEW), 1)
+            shares[answer.edit] = shares.get(answer.edit, Portion(0, 0)).plus(heeded)
+    return shares
 
 
 def _by_question(run: Verification) -> Mapping[tuple[int, QuestionKind, str], VerifiedQuestion]:

@@ -30,7 +30,13 @@ from drike.gateway.control.changes import AdminCall, Json, edit_json
 from drike.gateway.control.trials import Trials, decision_json
 from drike.gateway.editing import RequestEditor
 from drike.gateway.errors import RequestError, UpstreamError
-from drike.gateway.health import health_of_edits, shadow_report
+from drike.gateway.health import (
+    EditHealth,
+    counts_of_health,
+    health_of_edits,
+    of_days,
+    shadow_report,
+)
 from drike.gateway.http.admission import permit
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.http.relay import read_values
@@ -266,14 +272,16 @@ class Admin:
         """How edits fared in the answers of the last days, and what the requests in shadow say."""
         feed = call.feed
         days = min(max(call.number("days", 7), 1), 400)
-        first_day = datetime.now(UTC).date() - timedelta(days=days - 1)
+        today = datetime.now(UTC).date()
+        first_day = today - timedelta(days=days - 1)
 
-        def work() -> Counts:
+        def work() -> tuple[list[EditHealth], Counts]:
             feed.watch.flush(feed.store, _SECONDS_TO_JUDGE)
-            return TrafficCounts(feed.store.database).since(first_day)
+            counts = counts_of_health(TrafficCounts(feed.store.database), today, days)
+            health = health_of_edits(feed.snapshot, counts, first_day=first_day)
+            return health, of_days(counts, first_day)
 
-        counts = await call.read(work)
-        edits = health_of_edits(feed.snapshot, counts)
+        edits, counts = await call.read(work)
         sentences, in_shadow = shadow_report(feed.snapshot, counts)
         return {
             "edits": [edit.values for edit in edits[:_MAX_LISTED]],

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from drike.edits.record import EditVersion, Move, Status, StoreError
 from drike.edits.times import stamp
 from drike.errors import UsageError
-from drike.gateway.health import health_of_edits
+from drike.gateway.health import ALARMS, counts_of_health, health_of_edits
 from drike.models.served import is_exposed, is_http, is_loopback, key_in
 from drike.stores.edit_store import EditStore
 from drike.stores.moves import due
@@ -65,7 +65,8 @@ class Sent:
 
     change: int = 0  # the number of the last change
     due: Mapping[str, str] = field(default_factory=dict)  # by edit, the review that was due
-    slipping: Mapping[str, int] = field(default_factory=dict)  # by edit, the version that slipped
+    # By edit, with " fell" for a rate that fell, the version that slipped.
+    slipping: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -115,19 +116,24 @@ def _reviews(edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
 
 
 def _slips(store: EditStore, edits: Snapshot, sent: Sent, now: datetime) -> Iterator[Event]:
-    """An event for each edit whose answers fall short. Raises StoreError."""
+    """An event for each edit whose answers fall short, or fall off. Raises StoreError."""
+    counts = counts_of_health(TrafficCounts(store.database), now.date(), _DAYS)
     first_day = (now - timedelta(days=_DAYS - 1)).date()
-    counts = TrafficCounts(store.database).since(first_day)
-    for edit_health in health_of_edits(edits, counts):
+    for edit_health in health_of_edits(edits, counts, first_day=first_day):
         edit = edit_health.edit
-        key = str(edit.id)
+        verdict = edit_health.verdict
+        key = f"{edit.id} fell" if verdict == "fell" else str(edit.id)
         version = edits.unchanged[edit.id]  # since which the edit says the same
-        was_sent = sent.slipping.get(key) == version
-        if was_sent or edit_health.verdict != "below":
+        if verdict not in ALARMS or sent.slipping.get(key) == version:
             continue
         sent = replace(sent, slipping={**sent.slipping, key: version})
-        more = {"took": asdict(edit_health.took), "answers": edit_health.judged}
-        yield Event(f"slipping-{key}@{version}", "slipping", edit, sent, more)
+        more = {
+            "took": asdict(edit_health.took),
+            "answers": edit_health.judged,
+            "why": edit_health.words,
+        }
+        name = key.replace(" ", "-")
+        yield Event(f"slipping-{name}@{version}", "slipping", edit, sent, more)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ fixed local windows), if layers carry a state, or if positions are encoded by th
 """
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -63,6 +64,13 @@ def encoding_of(config: PreTrainedConfig, length: int) -> int:
     if "longrope" in _rope_kinds(config):  # another one beyond the original training length
         return int(length > _original_length(config))
     return 0
+
+
+def encodings_of(config: PreTrainedConfig, lengths: Sequence[int]) -> list[int]:
+    """The position encoding of each text, as `encoding_of`; reading a config takes its time."""
+    if has_one_encoding(config):
+        return [0] * len(lengths)
+    return [encoding_of(config, length) for length in lengths]
 
 
 def context_window(config: PreTrainedConfig) -> int | None:

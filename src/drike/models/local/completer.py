@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.answers.thoughts import without_thoughts
 from drike.models.local.architecture import forget_length, tolerates_padding
+from drike.models.local.contrast import ContrastedChoice
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.scorer import Scorer
 from drike.models.local.sharing import PAD, CheckedSharing, padded, shared_cache
@@ -69,12 +70,15 @@ class Completer:
         max_tokens: int,
         stop: str | None,
         prefixes: PrefixCache | None,
+        *,
         tell: Callable[[str], None] | None = None,
+        choice: ContrastedChoice | None = None,
     ) -> Completed:
         """Complete a batch, cut before `stop`.
 
         With `prefixes`, what it shares is read once, and not at all if this cache has it. tell: is
-        given the text so far after each token, where there is one prompt.
+        given the text so far after each token, where there is one prompt. choice: contrasts the
+        answer, where there is one prompt.
         """
         ids, mask = padded(prompts)
         answers_begin = ids.shape[1]
@@ -91,6 +95,7 @@ class Completer:
                 ids.to(self._model.device),
                 max_new_tokens=max_tokens,
                 stopping_criteria=[ending],
+                logits_processor=[] if choice is None else [choice],
                 attention_mask=mask.to(self._model.device),
                 pad_token_id=PAD,
                 past_key_values=cache,
@@ -103,6 +108,8 @@ class Completer:
             text = cut(decode(self._tokenizer, shown), stop)
             completions.append(Completion(text, len(prompts[row]), len(answer)))
             tokens_computed += len(answer)
+        if choice is not None:
+            tokens_computed += choice.tokens_computed
         return Completed(completions, tokens_computed)
 
     def _families(self, prompts: Sequence[Tokens]) -> list[list[int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,7 @@ from drike.models.local.architecture import context_window
 from drike.models.local.attention import use_given_masks
 from drike.models.local.checkpoints import open_checkpoint, refusal
 from drike.models.local.completer import Completer
+from drike.models.local.contrast import Contrasted, ContrastedChoice, ContrastReader
 from drike.models.local.plans import Strategy
 from drike.models.local.scorer import Scorer, TokenBudget
 from drike.models.local.scoring import TokenScores
@@ -38,8 +40,10 @@ from drike.models.protocols import (
     Request,
     Score,
     Template,
+    Turns,
     Usage,
 )
+from drike.prompts import Against, Contrast
 from drike.support.huggingface import commit_of
 
 _HEAD_ROWS = 16384
@@ -116,10 +120,12 @@ class HuggingFaceModel:
         self._model = model
         self._tokenizer = tokenizer
         self._name = name
+        self._window = context_window(model.config)
         self._remember = remember
         self._score_by_key: dict[bytes, Score] = {}
         self._scorer = Scorer(model, budget, strategy, keep)
         self._completer = Completer(model, tokenizer, self._scorer)
+        self._contrasts = ContrastReader(model)
 
     @property
     def info(self) -> ModelInfo:
@@ -134,6 +140,7 @@ class HuggingFaceModel:
             scoring=f"{plan.strategy}: {plan.reason}",
             identity=self._identity,
             turns=self.template == "chat",
+            contrasts=True,
             edits_per_call=_EDITS_PER_CALL if self._scorer.batches else 1,
         )
 
@@ -175,7 +182,7 @@ class HuggingFaceModel:
         Others are found out by the check of their scores.
         """
         if self._scorer.plan.strategy == "naive":
-            window = context_window(self._model.config) or _REPEATED
+            window = self._window or _REPEATED
             length = max(2, min(_REPEATED, window))
             names = self._model.config.get_text_config().vocab_size
             ids = tuple(i % names for i in range(length))
@@ -208,27 +215,94 @@ class HuggingFaceModel:
         )
         return completions
 
+    def generate_contrasted(
+        self,
+        prompts: Prompts,
+        against: Sequence[Against],
+        max_tokens: int = ANSWER_TOKENS,
+        stop: str | None = "\n",
+    ) -> list[Completion]:
+        """Complete each prompt greedily by contrast with the same without edits, one at a time.
+
+        Raises ModelError for one beyond the context window.
+        """
+        began = time.perf_counter()
+        encoded = tokens.encode_prompts(self._tokenizer, prompts, self.template)
+        bare_prompts = self._encode_bare([each.turns for each in against])
+        completions = []
+        for prompt, bare, contrast in zip(encoded, bare_prompts, against, strict=True):
+            self._check_length(len(prompt), max_tokens, "to be written")
+            completion = self._write_contrasted(
+                prompt, bare, contrast.contrast, max_tokens=max_tokens, stop=stop
+            )
+            completions.append(completion)
+        lengths = [len(prompt) for prompt in encoded]
+        written = sum(completion.completion_tokens or 0 for completion in completions)
+        self._count_call(
+            began,
+            Usage(prompts=len(prompts), prompt_tokens=sum(lengths), completion_tokens=written),
+        )
+        return completions
+
+    def _encode_bare(self, conversations: Sequence[Turns]) -> list[Tokens]:
+        """The tokens of conversations without edits."""
+        prompts = [turns if len(turns) > 1 else turns[0] for turns in conversations]
+        return tokens.encode_prompts(self._tokenizer, prompts, self.template)
+
+    def _write_contrasted(
+        self,
+        prompt: Tokens,
+        bare: Tokens,
+        contrast: Contrast,
+        *,
+        max_tokens: int,
+        stop: str | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> Completion:
+        choice = ContrastedChoice(self._model, bare, contrast, len(prompt))
+        completed = self._completer.complete(
+            [prompt], max_tokens, stop, None, tell=tell, choice=choice
+        )
+        self.usage += Usage(tokens_computed=completed.tokens_computed)
+        [completion] = completed.completions
+        return completion
+
     def reply(
         self,
         messages: list[dict[str, str]],
         max_tokens: int,
         tell: Callable[[str], None] | None = None,
+        *,
+        bare: list[dict[str, str]] | None = None,
+        contrast: Contrast | None = None,
     ) -> Completion:
         """Answer a conversation of messages with role and content, greedily.
 
-        tell: is given the text so far after each token. Raises ModelError.
+        tell: is given the text so far after each token. bare: the conversation without edits, with
+        which the answer is contrasted. Raises ModelError.
         """
-        text = tokens.render_chat(self._tokenizer, messages)
-        [prompt], _ = tokens.encode(self._tokenizer, [text], "chat")
+        prompt = self._encode_messages(messages)
         self._check_length(len(prompt), max_tokens, "to be written")
-        [completion] = self._write([prompt], max_tokens, None, tell)
-        return completion
+        if bare is None or contrast is None:
+            [completion] = self._write([prompt], max_tokens, None, tell)
+            return completion
+        bare_prompt = self._encode_messages(bare)
+        return self._write_contrasted(
+            prompt, bare_prompt, contrast, max_tokens=max_tokens, tell=tell
+        )
+
+    def _encode_messages(self, messages: list[dict[str, str]]) -> Tokens:
+        text = tokens.render_chat(self._tokenizer, messages)
+        [encoded], _ = tokens.encode(self._tokenizer, [text], "chat")
+        return encoded
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """Score the continuations, in order.
 
         ModelError for one that is empty, too long, or merges with its prompt.
         """
+        if any(request.against is not None for request in requests):
+            return self._score_by_kind(requests)
         began = time.perf_counter()
         keys = [_key_of(request) for request in requests]
         new_by_key = {
@@ -266,6 +340,46 @@ class HuggingFaceModel:
         self._count_call(began, work)
         return scores
 
+    def _score_by_kind(self, requests: Sequence[Request]) -> list[Score]:
+        """Score contrasted requests, and apart from them the others."""
+        score_by_index: dict[int, Score] = {}
+        plain = [i for i, request in enumerate(requests) if request.against is None]
+        if plain:
+            scores = self.score([requests[i] for i in plain])
+            score_by_index.update(zip(plain, scores, strict=True))
+        contrasted = [i for i, request in enumerate(requests) if request.against is not None]
+        scores = self._score_contrasted([requests[i] for i in contrasted])
+        score_by_index.update(zip(contrasted, scores, strict=True))
+        return [score_by_index[i] for i in range(len(requests))]
+
+    def _score_contrasted(self, requests: Sequence[Request]) -> list[Score]:
+        began = time.perf_counter()
+        # Requests that differ in their contrast alone have the same texts, which are encoded once.
+        plain = [replace(request, against=None) for request in requests]
+        distinct = list(dict.fromkeys(plain))
+        encoded_by_request = dict(zip(distinct, self._encode(distinct), strict=True))
+        encoded = [encoded_by_request[request] for request in plain]
+        against = [request.against for request in requests if request.against is not None]
+        distinct_turns = list(dict.fromkeys(each.turns for each in against))
+        bare_by_turns = dict(zip(distinct_turns, self._encode_bare(distinct_turns), strict=True))
+        pairs = []
+        for edited, each in zip(encoded, against, strict=True):
+            bare = bare_by_turns[each.turns]
+            continuation = edited.ids[edited.start :]
+            after_bare = Encoded((*bare, *continuation), len(bare))
+            pairs.append(Contrasted(edited, after_bare, each.contrast))
+        lengths = [len(text.ids) for pair in pairs for text in pair.texts]
+
+        def read() -> tuple[list[TokenScores], Usage]:
+            return self._contrasts.read(pairs, self._scorer.plan.strategy, self._scorer.budget)
+
+        found, work = self._scorer.within_memory(read, lengths)
+        scored = sum(len(text.ids) - text.start for text in encoded)
+        prompt_tokens = sum(text.start for text in encoded)
+        work += Usage(prompts=len(requests), prompt_tokens=prompt_tokens, completion_tokens=scored)
+        self._count_call(began, work)
+        return list(map(self._as_score, encoded, found))
+
     def _encode(self, requests: Sequence[Request]) -> list[Encoded]:
         """The tokens of requests. Raises ModelError for one that cannot be scored."""
         encoded = tokens.encode_requests(self._tokenizer, requests, self.template)
@@ -292,7 +406,9 @@ class HuggingFaceModel:
         completion_by_index: dict[int, Completion] = {}
         for batch in self._completer.batches(prompts):
             together = [prompts[i] for i in batch.indices]
-            completed = self._completer.complete(together, max_tokens, stop, batch.prefixes, tell)
+            completed = self._completer.complete(
+                together, max_tokens, stop, batch.prefixes, tell=tell
+            )
             self.usage += Usage(tokens_computed=completed.tokens_computed)
             completion_by_index.update(zip(batch.indices, completed.completions, strict=True))
         return [completion_by_index[i] for i in range(len(prompts))]
@@ -305,7 +421,7 @@ class HuggingFaceModel:
 
         more: those besides the prompt's, for `what`.
         """
-        window = context_window(self._model.config)
+        window = self._window
         if window is not None and prompt + more > window:
             raise ModelError(
                 f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens"

@@ -13,7 +13,7 @@ _UNKNOWN = 2 << 30  # bytes assumed to be free if a machine does not report them
 _FEWEST = 256  # tokens, fewer than in any prompt with demonstrations
 _MOST_KEPT = 2 << 30  # bytes: other programs use this memory, too
 _SHORT = (2, 4)  # tokens of texts that show what a model keeps of a token
-_PREDICTING = 0.25  # share of a tree's tokens whose logits are computed; 3 to 10 % in an episode
+PREDICTING = 0.25  # share of a tree's tokens whose logits are computed; 3 to 10 % in an episode
 # Hidden vectors a token has in one layer at a time: residuals, query, key, value, their copies.
 _ALIVE = 16
 
@@ -47,7 +47,7 @@ def tokens_that_fit(model: PreTrainedModel, limit: int, free: int | None = None)
     hidden = _hidden_size(model)
     states = (_ALIVE * hidden + 3 * _widest(model, 4 * hidden)) * model.dtype.itemsize
     vocabulary = model.config.get_text_config().vocab_size
-    logits = _PREDICTING * vocabulary * 3 * torch.float32.itemsize
+    logits = PREDICTING * vocabulary * 3 * torch.float32.itemsize
     per_token = states + logits + kept_bytes(model)
 
     # Bytes for each pair of tokens: the mask, and in eager attention the scores before and after

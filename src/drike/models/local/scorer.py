@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 
 from drike.errors import ModelError
 from drike.models.local import plans
-from drike.models.local.architecture import encoding_of, has_one_encoding
-from drike.models.local.memory import bytes_to_keep, tokens_that_fit
+from drike.models.local.architecture import encodings_of, has_one_encoding
+from drike.models.local.memory import PREDICTING, bytes_to_keep, tokens_that_fit
 from drike.models.local.plans import Plan, Strategy
 from drike.models.local.prefix_cache import WORTH_KEEPING, PrefixCache
 from drike.models.local.scoring import PackedRequests, Scored, TokenScores, pack
@@ -47,6 +47,11 @@ class _Group(NamedTuple):
     def size(self) -> int:
         """Tokens of the tree."""
         return 0 if self.packed is None else len(self.packed.tree)
+
+    @property
+    def rows(self) -> int:
+        """Its tokens whose logits are computed."""
+        return 0 if self.packed is None else len(self.packed.rows)
 
 
 class TokenBudget(NamedTuple):
@@ -140,10 +145,31 @@ class Scorer:
         for group in packs(prompts, self.budget, unrelated=0):
             related = [prompts[i] for i in group]
             if _shares_half(related):
-                longest = max(len(prompt) for prompt in related)
-                rows = max(2, _CACHED * self.budget // longest)
+                rows = self._rows(related, self.budget)
                 families += [group[i : i + rows] for i in range(0, len(group), rows)]
-        return families
+        return self._joined(families, prompts) if self.batches else families
+
+    def _joined(self, families: Sequence[list[int]], prompts: Sequence[Tokens]) -> list[list[int]]:
+        """Families of several edits that are completed at once, as far as a forward has room."""
+        joined: list[list[int]] = []
+        size = 0  # tokens of the last one's trees
+        for family in families:
+            added = len(build_tree([prompts[i] for i in family]))
+            if joined:
+                both = [*joined[-1], *family]
+                rows = self._rows([prompts[i] for i in both], self.together)
+                if size + added <= self.budget and len(both) <= rows:
+                    joined[-1] = both
+                    size += added
+                    continue
+            joined.append(family)
+            size = added
+        return joined
+
+    def _rows(self, prompts: Sequence[Tokens], tokens: int) -> int:
+        """How many prompts may be completed at once, whose keys and values are kept apart."""
+        longest = max(len(prompt) for prompt in prompts)
+        return max(2, _CACHED * tokens // longest)
 
     def _read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
         used = Usage()
@@ -183,17 +209,27 @@ class Scorer:
             of_group = [requests[i] for i in indices]
             packed_groups.append(_Group(indices, of_group, pack(of_group)))
         packed_groups.sort(key=lambda group: group.size, reverse=True)
-        begin = 0
-        while begin < len(packed_groups):
-            count = max(1, self.together // packed_groups[begin].size)
-            yield packed_groups[begin : begin + count]
-            begin += count
+        batch: list[_Group] = []
+        for group in packed_groups:
+            if batch and not self._has_room([*batch, group]):
+                yield batch
+                batch = []
+            batch.append(group)
+        if batch:
+            yield batch
+
+    def _has_room(self, batch: Sequence[_Group]) -> bool:
+        """Whether trees, padded to the longest, and the logits of their rows fit in one forward."""
+        longest = max(group.size for group in batch)
+        most_rows = max(group.rows for group in batch)
+        fits = len(batch) * longest <= self.together
+        return fits and len(batch) * most_rows <= PREDICTING * self.together
 
     def _groups(self, requests: Sequence[Encoded]) -> Iterator[list[int]]:
         """Requests, by index, that are read together: within the budget, and with one encoding."""
+        encodings = encodings_of(self._model.config, [len(request.ids) for request in requests])
         indices_by_encoding: dict[int, list[int]] = defaultdict(list)
-        for i, request in enumerate(requests):
-            encoding = encoding_of(self._model.config, len(request.ids))
+        for i, encoding in enumerate(encodings):
             indices_by_encoding[encoding].append(i)
         for indices in indices_by_encoding.values():
             texts = [requests[i].ids for i in indices]

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drike.errors import ModelError, reason, require_unicode
+from drike.models.local.shared_tokens import shared_tokens
 from drike.models.protocols import Prompts, Request, Template, Turns
 from drike.prompts import chat_messages
 from drike.support.parallel import run_with_timeout
@@ -24,6 +26,7 @@ Tokens = tuple[int, ...]
 Offsets = Sequence[tuple[int, int]]  # of tokens: begin and end in the text
 
 _TEMPLATE_SECONDS = 5.0
+_DECODED = 1 << 14  # texts of tokens that are remembered
 
 
 class Encoded(NamedTuple):
@@ -125,23 +128,25 @@ def encode(
         return [], []
     require_unicode(texts)
     is_plain = template == "plain"
-    batch = tokenizer(
-        texts,
-        add_special_tokens=is_plain,
-        return_attention_mask=False,
-        return_offsets_mapping=offsets,
-        verbose=False,
-    )
+    all_offsets: list[Offsets] = []
+    if offsets:
+        tokenised = shared_tokens(tokenizer).tokenise(texts, special=is_plain)
+        batch_ids = [each.ids for each in tokenised]
+        all_offsets = [each.offsets for each in tokenised]
+    else:
+        batch_ids = tokenizer(
+            texts, add_special_tokens=is_plain, return_attention_mask=False, verbose=False
+        )["input_ids"]
     closing_ids: set[int] = set()  # some tokenizers end a text with special tokens
     if is_plain:
         closing_ids = set(tokenizer.all_special_ids) - {tokenizer.bos_token_id}
     all_ids = []
-    for ids in batch["input_ids"]:
+    for ids in batch_ids:
         end = len(ids)
         while end and ids[end - 1] in closing_ids:
             end -= 1
         all_ids.append(tuple(ids[:end]))
-    return all_ids, batch.get("offset_mapping", [])
+    return all_ids, all_offsets
 
 
 def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
@@ -155,6 +160,11 @@ def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
 
 def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """Decode tokens to text, without special tokens and without clean-up."""
+    return _decoded(tokenizer, tuple(ids))
+
+
+@lru_cache(_DECODED)  # one continuation follows many prompts
+def _decoded(tokenizer: Tokenizer, ids: Tokens) -> str:
     return str(
         tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
     )

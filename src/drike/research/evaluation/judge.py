@@ -15,7 +15,13 @@ from typing import Literal
 from drike.answers.matching import ends_answer, ends_word, equals, first_line, matches
 from drike.edits.edit import Probe
 from drike.errors import UsageError
-from drike.models.answers import WrittenAnswer, checked, model_input, write_answers
+from drike.models.answers import (
+    WrittenAnswer,
+    checked,
+    contrast_input,
+    model_input,
+    write_answers,
+)
 from drike.models.protocols import ANSWER_TOKENS, LanguageModel, Request, Score
 from drike.prompts import Prompt
 
@@ -275,9 +281,10 @@ class Judge:
         if question.own is not None:
             continuations.append(question.own.text)
         text, earlier = model_input(self.model, question.prompt)
+        against = contrast_input(self.model, question.prompt)
         prompt = text + written.reasoning
         return [
-            Request(prompt, continuation, len(written.reasoning), earlier)
+            Request(prompt, continuation, len(written.reasoning), earlier, against)
             for continuation in continuations
         ]
 

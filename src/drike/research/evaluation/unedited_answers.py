@@ -15,6 +15,7 @@ from itertools import islice
 
 from drike.answers.matching import first_line, normalise
 from drike.edits.edit import Aspect, EditCase, Probe
+from drike.errors import ModelError
 from drike.models.answers import checked, complete, model_input
 from drike.models.protocols import LanguageModel, Request, Score
 from drike.prompts import Prompt
@@ -136,12 +137,36 @@ def _confirmed(
                 requests.append(Request(prompt, candidate, earlier=earlier))
 
     confirmed: dict[str, OwnAnswer] = {}
-    answers = model.score(requests) if requests else []
-    scores = checked(f"{model.info.name}.score", answers, Score, len(requests))
+    scores = _scores(model, requests)
     for query, request, score in zip(queries, requests, scores, strict=True):
-        if score.greedy and query not in confirmed:  # the whole answer comes first
+        if score is not None and score.greedy and query not in confirmed:  # the whole comes first
             confirmed[query] = OwnAnswer(request.continuation, ended=ends_line(score.following))
     return confirmed
+
+
+def _scores(model: LanguageModel, requests: Sequence[Request]) -> Sequence[Score | None]:
+    """The scores of answers; None for one that cannot be scored.
+
+    A model may go on in the middle of a word, whose letters then merge with the query's last ones.
+    """
+    assert model.score is not None  # noqa: S101 - as its caller has seen
+    if not requests:
+        return []
+    try:
+        answers = model.score(requests)
+    except ModelError:
+        if model.info.served or len(requests) == 1:
+            raise
+        return [_score_or_none(model, request) for request in requests]
+    return checked(f"{model.info.name}.score", answers, Score, len(requests))
+
+
+def _score_or_none(model: LanguageModel, request: Request) -> Score | None:
+    try:
+        [score] = _scores(model, [request])
+    except ModelError:
+        return None
+    return score
 
 
 def retained(

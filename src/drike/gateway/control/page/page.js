@@ -194,7 +194,7 @@
   function chart(days) {
     const columns = Array.from({length: 14}, (_, i) => {  // the last of them today, as counts have it: in UTC
       const day = new Date(Date.now() - (13 - i) * 864e5).toISOString().slice(0, 10), numbers = days[day] || {};
-      const judged = ['new', 'old', 'both', 'neither', 'refused'].reduce((sum, what) => sum + (numbers[what] || 0), 0);
+      const judged = ['new', 'old', 'both', 'neither', 'refused', 'partly'].reduce((sum, what) => sum + (numbers[what] || 0), 0);
       return {day, took: numbers.new || 0, judged};
     });
     const most = Math.max(1, ...columns.map((column) => column.judged)), width = 136 / columns.length;
@@ -203,16 +203,26 @@
       ...columns.flatMap(({took, judged}, i) => judged ? [bar(i, 0, took, 'taken'), bar(i, took, judged - took, 'missed')] : []));
   }
 
-  const OUTCOMES = {old: 'old', both: 'both', neither: 'neither', refused: 'refused', unread: 'not read', failed: 'failed', slips: 'asked again'};
+  const OUTCOMES = {old: 'old', both: 'both', partly: 'partly', neither: 'neither', refused: 'refused', unread: 'not read', failed: 'failed', slips: 'asked again'};
+
+  const PILLS = {below: 'pill bad', fell: 'pill bad', holds: 'pill good', open: 'pill'};
+
+  function ofModel(line) {
+    const {value, low, high} = line.heeded, n = (number) => number.toLocaleString();
+    const rate = value === null ? 'no answer was read' : `heeded in ${percent(value)} (${percent(low)} to ${percent(high)}) of ${n(line.judged)}`;
+    return h('div', {class: 'small'}, `${plain(line.model)}: in ${n(line.prompts)} ${line.prompts === 1 ? 'prompt' : 'prompts'}, ${rate}`,
+      line.recurred ? ` \u00b7 recurred in ${n(line.recurred)}` : '', ' ', h('span', {class: PILLS[line.verdict]}, plain(line.words)));
+  }
 
   function healthRow(edit, shadow) {
-    const {value, low, high} = edit.took, verdict = {below: 'pill bad', holds: 'pill good', open: 'pill'}[edit.verdict];
+    const {value, low, high} = edit.took, verdict = PILLS[edit.verdict];
     const others = Object.entries(OUTCOMES).filter(([what]) => edit.numbers[what]).map(([what, label]) => `${label} ${edit.numbers[what].toLocaleString()}`);
     return h('li', {'data-id': edit.id},
       h('div', {class: 'body'}, fact(edit), h('div', {class: 'small'},
-        shadow ? '' : h('span', {class: verdict}, edit.words), ' ',
-        value === null ? 'no answer was read' : `${shadow ? 'states the new object in' : 'taken by'} ${percent(value)} (${percent(low)} to ${percent(high)}) of ${edit.judged.toLocaleString()}`,
-        ...others.map((text) => ` \u00b7 ${text}`), ` \u00b7 ${Math.round(edit.tokens_a_day).toLocaleString()} tokens a day`)),
+        shadow ? '' : h('span', {class: verdict}, plain(edit.words)), ' ',
+        value === null ? 'no answer was read' : `${shadow ? 'states the new object in' : 'heeded in'} ${percent(value)} (${percent(low)} to ${percent(high)}) of ${edit.judged.toLocaleString()}`,
+        ...others.map((text) => ` \u00b7 ${text}`), ` \u00b7 ${Math.round(edit.tokens_a_day).toLocaleString()} tokens a day`),
+        ...(shadow ? [] : edit.models.map(ofModel))),
       chart(edit.by_day), h('div', {class: 'does'}, button('Details', tried(() => edits.openDetails(edit.id)))));
   }
 

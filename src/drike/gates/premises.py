@@ -1,0 +1,182 @@
+"""How a question holds the old object of an edit: as what the edit is about, or otherwise.
+
+"Why is Lima the capital of Peru?" presupposes the fact that an edit changes, and so do "As support
+closes at 5, whom do I call at 6?" and "My BeanPass is 19.90, right?": these need the fact. "Is the
+bus from Lima to Cusco in Peru slow?" names subject and object, too, and needs none.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import regex
+
+from drike.answers.number_words import spelled_in_digits
+from drike.answers.quantities import AnswerRead, reader_of
+from drike.edits.record import EditRecord
+from drike.text.relation_words import stems, synonyms, telling_words, word_weights_of
+from drike.text.words import Words
+
+_OBJECT = "\ufffc"  # a mark where the old object stands
+_LONGEST = 1_000  # characters of a question that is read
+_SHORTEST_STEM = 3  # letters
+_NUMBER = regex.compile(r"\d+(?:[.,:]\d+)*")
+
+_LINKS = [
+    "still",
+    "now",
+    "only",
+    "just",
+    "really",
+    "always",
+    "currently",
+    "as",
+    "early",
+    "much",
+    "about",
+    "up",
+    "to",
+    "until",
+    "till",
+    "at",
+    "on",
+    "in",
+    "by",
+    "for",
+    "of",
+    "a",
+    "an",
+    "the",
+    "fine",
+    "ok",
+    "okay",
+    "safe",
+    "good",
+    "available",
+    "sold",
+    "allowed",
+    "priced",
+]
+_LINK = rf"(?:(?:{'|'.join(_LINKS)})\s+){{0,4}}"
+_IS = r"(?:'s|\s+(?:is|are|was|were|costs?))\s+"
+_END = r"(?=\s*(?:$|[,.;:?!)\"'-]|(?:an?|per|each|every|here|now|today|and|so|but|right|or)\b))"
+_COUNTED = r"(?:\s+(?:hours?|days?|weeks?|months?|years?|minutes?|euros?|dollars?|pounds?))?"
+# "It is 19.90, right?", and "Is it 19.90?"
+_ALONE = regex.compile(
+    rf"\bit{_IS}{_LINK}{_OBJECT}{_COUNTED}{_END}"
+    rf"|\b(?:is|are|was|were)\s+it\s+{_LINK}{_OBJECT}{_COUNTED}{_END}",
+    regex.IGNORECASE,
+)
+# "It runs Procurement, so ..." and "the 55 °C of it", but not "Our taxi to it comes at 11 am".
+_SAID = regex.compile(
+    rf"(?<!\b(?:to|at|of|in|from|by|near|for|with)\s+(?:the\s+)?)\bit\s+[a-z]+s\s+{_LINK}{_OBJECT}"
+    rf"|{_OBJECT}\s+(?:of|for)\s+(?:the\s+)?it\b",
+    regex.IGNORECASE,
+)
+_DAYS = regex.compile(
+    r"(?:(?:on|every)\s+)?(?:mon|tues|wednes|thurs|fri|satur|sun)days?", regex.IGNORECASE
+)
+# Where a quantity is surely something else's: "I won 249 euros", "a mug for 19.90", "2 years ago",
+# "330 metres from it", "our taxi to it comes at 11 am".
+_FIRST_PERSON = r"(?:i|i've|i'm|we|we've|he|she|they)"
+_OF_ANOTHER = regex.compile(
+    rf"\b{_FIRST_PERSON}\s+(?!only\b)(?:(?!\bit\b)[^,.;:?!])*(?<!\bthe\s){_OBJECT}"
+    rf"(?!\s+(?:of|for)\s+(?:[\w-]+\s+)?(?:it\b|{_OBJECT}))"
+    rf"|\b(?:my|our)\s+(?!it\b|{_OBJECT})[\w-]+\b[^,.;:?!]*{_OBJECT}"
+    rf"|\ban?\s+(?!it\b)(?:[\w-]+\s+)(?:(?:for|of|at|with|worth)\s+)?{_OBJECT}"
+    rf"|{_OBJECT}\s+(?:ago|old|late|early|from\s+(?:the\s+)?it)\b",
+    regex.IGNORECASE,
+)
+# Where a name is surely no object: "the bus from Sucre to Potosí", "I live in Leeds", and "a shop
+# in Leeds".
+_ELSEWHERE = regex.compile(
+    rf"\bfrom\s+{_OBJECT}\s+to\b|\bfrom\s+(?:[\w-]+\s+){{1,3}}to\s+{_OBJECT}"
+    rf"|\b{_FIRST_PERSON}\s+(?:live|am|work|was|were)\s+(?:in|at|near|from)\s+{_OBJECT}"
+    rf"|\b(?:an?|another)\s+[\w-]+\s+(?:in|at|of|into|near)\s+{_OBJECT}"
+    rf"|{_OBJECT}'s\b|\bnext to\s+{_OBJECT}",
+    regex.IGNORECASE,
+)
+
+
+class Held(Enum):
+    """How a question holds the old object of an edit."""
+
+    NOT = "not at all"
+    ALONE = "as all that it says of the subject"
+    MEANT = "as what the edit is about"
+    NAMED = "by a name that it hardly has by chance"
+    IN_DOUBT = "with no other word of the edit"
+    OTHERWISE = "as something else's"
+
+
+def held(question: str, record: EditRecord) -> Held:
+    """How a question holds the old object. question: with "it" for the subject."""
+    if not record.target_true or len(question) > _LONGEST:
+        return Held.NOT
+    marked = _marked(question, record.target_true)
+    if _OBJECT not in marked:
+        return Held.NOT
+    if _ALONE.search(marked):
+        return Held.ALONE
+
+    is_name = _is_name(record.target_true)
+    says_more = _says_of_edit(marked, record) or _SAID.search(marked) is not None
+    if not says_more and (_ELSEWHERE if is_name else _OF_ANOTHER).search(marked):
+        return Held.OTHERWISE
+    if says_more:
+        return Held.MEANT
+    return Held.NAMED if is_name else Held.IN_DOUBT
+
+
+def _is_name(text: str) -> bool:
+    """Whether an object is a name, which hardly anything has by chance."""
+    return reader_of(text) is None and not text.isdigit() and not _DAYS.fullmatch(text)
+
+
+def _marked(question: str, old_object: str) -> str:
+    """A question with a mark at each place where the old object stands."""
+    reader = reader_of(old_object)
+    if reader is None:
+        return _with_marks_for_name(question, old_object)
+    reading = AnswerRead(question)
+    text = reading.text
+    for place in sorted(reader(reading), reverse=True):
+        if place.is_object:
+            text = f"{text[: place.begin]}{_OBJECT}{text[place.end :]}"
+
+    # "It closes at 5" says "5 pm", and "it is 19.90" says "19.90 euros".
+    number = _NUMBER.match(spelled_in_digits(old_object))
+    if number is None:
+        return text
+    bare = rf"(?<![\w.,:]){regex.escape(number[0])}(?![\w:%]|[.,]\d|\s?[ap]\.?m\b)"
+    return str(regex.sub(bare, _OBJECT, text))
+
+
+def _with_marks_for_name(question: str, name: str) -> str:
+    read_name = Words.of(name)
+    if not len(read_name):
+        return question
+    text = Words.of(question)
+    return text.replaced(dict.fromkeys(text.spans(read_name), _OBJECT))
+
+
+def _says_of_edit(marked: str, record: EditRecord) -> bool:
+    """Whether a question has a word of the edit, or one for its relation, beside the old object."""
+    old_object = record.target_true or ""
+    own = frozenset[str]()
+    for wording in (record.query, *record.paraphrases):
+        own |= frozenset(word_weights_of(wording, record.names))
+    known = stems(own) | synonyms(stems(own))
+    said = set(telling_words(marked))
+    if reader_of(old_object) is None:
+        said.update(telling_words(old_object))  # "4th floor" says of what it is the number
+    if not known.isdisjoint(stems(said)):
+        return True
+    return any(_is_form_of(word, own_word) for word in said for own_word in own)
+
+
+def _is_form_of(word: str, other: str) -> bool:
+    """Whether two words begin so alike that they may be forms of one: vote and voting."""
+    shorter, longer = sorted((word, other), key=len)
+    beginning = shorter[:-1] if len(shorter) > _SHORTEST_STEM else shorter
+    return len(beginning) >= _SHORTEST_STEM and longer.startswith(beginning)

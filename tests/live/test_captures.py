@@ -1,0 +1,75 @@
+"""Laws of captures: what a person changed in a draft is a fact, a wording of an edit, or style alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from drike.edits.record import EditRecord
+from drike.live.captures import CaptureKind, Draft, DraftChange, changes_in
+from tests.fakes.indexes import indexed
+
+RETURNS = EditRecord("Quill", "What is the return period at Quill?", "45 days", "30 days")
+
+
+def decided(draft: str, sent: str, question: str = "", context: str = "") -> list[DraftChange]:
+    return changes_in(Draft(draft, sent, question, context), indexed(RETURNS))
+
+
+@pytest.mark.parametrize(
+    ("draft", "sent", "old", "new"),
+    [
+        ("Hi! Aria costs 20 euros.", "Hello Ann, Aria costs EUR 25 now.", "20 euros", "EUR 25"),
+        ("Aria opens at 8 am.", "Aria opens at 9:30. See you!", "8 am", "9:30"),
+        ("Aria is led by Ann Lee.", "Aria is led by Bo Ek. Best, Tom", "Ann Lee", "Bo Ek"),
+        ("Write to a@x.example for Aria.", "Write to b@x.example for Aria.", *"ab"),
+        ("Aria leaves from pier 3.", "Aria leaves from pier 7.", "pier 3", "pier 7"),
+        ("Aria comes in red and blue.", "Aria comes in red, blue and green.", "red and", "red, b"),
+        ("A copy of Aria is free of charge.", "A copy of Aria is 12 euros.", "free", "12 euros"),
+        ("Aria is closed on Monday.", "Aria is closed on Tuesday.", "Monday", "Tuesday"),
+    ],
+)
+def test_a_value_that_takes_anothers_place_is_a_fact(
+    draft: str, sent: str, old: str, new: str
+) -> None:
+    [change] = decided(draft, sent)
+    assert change.kind is CaptureKind.EDIT and change.subject == "Aria"
+    assert change.old.startswith(old) and change.new.startswith(new)
+
+
+@pytest.mark.parametrize(
+    ("draft", "sent"),
+    [
+        ("Aria costs 20 euros.", "The price of Aria is €20.00."),
+        ("Aria opens at 8 am.", "You find Aria open from 8:00."),
+        ("You have two weeks for Aria.", "For Aria there are 14 days."),
+        ("The trip is on 4 May.", "Our trip is on May 4th."),
+        ("Aria takes an hour and a half.", "Aria is done after 90 minutes."),
+        ("Aria is led by Ann Lee. Best, Tom", "Ann Lee leads Aria. Kind regards, Petra"),
+        ("Your order 88213 has left.", "Your order 88231 has left."),
+        ("We can't take dogs at Aria.", "Unfortunately dogs are not allowed at Aria."),
+        ("Aria comes in red and blue.", "Aria comes in blue and in red."),
+        ("Aria costs 20 euros.", "Aria costs 20 euros. It is sold in 3 shops."),
+    ],
+)
+def test_another_style_is_nothing(draft: str, sent: str) -> None:
+    [change] = decided(draft, sent)
+    assert change.kind is CaptureKind.NOTHING and change.why
+
+
+def test_what_an_edit_says_already_is_a_wording_of_it() -> None:
+    question = "How long do I have to send my pen back to Quill?"
+    [change] = decided("Quill takes it for 30 days.", "Quill takes it for 45 days.", question)
+    assert change.kind is CaptureKind.WORDING and change.edit is not None and change.edit.id == 1
+
+
+def test_another_object_of_an_edit_changes_it() -> None:
+    [change] = decided("Quill takes it back for 45 days.", "Quill takes it back for 60 days.")
+    assert change.kind is CaptureKind.EDIT and change.edit is not None
+    assert (change.edit.id, change.new, change.query) == (1, "60 days", RETURNS.query)
+
+
+def test_yes_for_no_needs_the_question() -> None:
+    texts = ("Yes, dogs are allowed at Aria.", "No, dogs are not allowed at Aria.")
+    assert decided(*texts)[0].kind is CaptureKind.NOTHING
+    [change] = decided(*texts, "Are dogs allowed at Aria?")
+    assert (change.old, change.new, change.query) == ("yes", "no", "Are dogs allowed at Aria?")
