@@ -6,8 +6,15 @@ rules give that verdict; a refusal is *neither*. *False new*: the share of the a
 alone for which the rules say so. *False old*: the same of the old one. *Found*: the share of those that state the new
 object for which the rules say so. The rules were tuned on the development half.
 
+*Held-out*: 124 further answers about 21 further edits, by another author, who had seen how the rules are built but
+tuned nothing. *SmolLM2*: 200 greedy answers of SmolLM2-135M-Instruct to questions about 50 facts of companies, of
+which the system text had the new one for three quarters, the old one or none for the others; labelled twice, the
+second time in another order.
+
     python benchmarks/answers.py                                       # the development half
     python benchmarks/answers.py --half test                           # looks at the test half
+    python benchmarks/answers.py --half held-out                       # and at these
+    python benchmarks/answers.py --half smollm2
 """
 
 from __future__ import annotations
@@ -25,7 +32,8 @@ from drike.support.table import Cell, Estimate
 from lib import pages
 
 TITLE = "Judging answers about what companies store"
-ANSWERS = Path(__file__).parent / "questions" / "answers.csv"
+QUESTIONS = Path(__file__).parent / "questions"
+OF_SMOLLM2 = "smollm2"  # a half of its own, in a file of its own
 WORDS = 300  # of the long answer whose time is measured
 REPEATS = 20
 
@@ -65,7 +73,8 @@ class Judged:
 
 def answers(half: str) -> list[Answer]:
     """The answers of a half."""
-    with ANSWERS.open(encoding="utf-8", newline="") as file:
+    name = "smollm2_answers.csv" if half == OF_SMOLLM2 else "answers.csv"
+    with (QUESTIONS / name).open(encoding="utf-8", newline="") as file:
         rows = [Answer(**row) for row in csv.DictReader(file)]
     return [row for row in rows if row.half == half]
 
@@ -129,7 +138,9 @@ def show(rows: Sequence[Judged]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run."""
     parser = pages.parser(__doc__ or "")
-    parser.add_argument("--half", choices=["development", "test"], default="development")
+    parser.add_argument(
+        "--half", choices=["development", "test", "held-out", OF_SMOLLM2], default="development"
+    )
     parser.add_argument("--errors", action="store_true", help="print disagreements instead")
     options = parser.parse_args(arguments)
     with pages.measured(options, TITLE, __doc__ or ""):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.answers.matching import normalise
+from drike.answers.thoughts import without_thoughts
 from drike.edits.edit import Aspect
 from drike.edits.record import EditRecord, EditVersion
 from drike.errors import DataError
@@ -124,9 +125,9 @@ class RecordedEdit:
 def states(text: str, target: str) -> bool:
     """Whether an answer states an object: its words stand in the answer one behind the other, both normalised.
 
-    So a plural, an abbreviation and another spelling do not count, and "not Paris" does.
+    So a plural, an abbreviation and another spelling do not count, and "not Paris" does. Thoughts are no part of it.
     """
-    return f" {normalise(target)} " in f" {normalise(text)} "
+    return f" {normalise(target)} " in f" {normalise(without_thoughts(text))} "
 
 
 def clean(chosen: Answer, without: Answer, target_new: str) -> bool:

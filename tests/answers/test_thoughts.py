@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from benchmarks.lib import recorded
 from drike.answers.matching import equals, first_line, matches
 from drike.answers.statements import Stated, stated
 from drike.answers.thoughts import without_thoughts
 from drike.gates.confirmation import answer_of
 from drike.gates.decision import YesOrNo
+from drike.research.evaluation.judge import GENERATE, Verdict
+from tests.fakes.stores import PERU
 
 NAMES = (
     "think",
@@ -38,6 +43,18 @@ def test_every_judge_reads_the_answer_behind_thoughts(begin: str, end: str, thou
         assert first_line(written) == "Oslo" and equals(written, "Oslo")
         assert stated(written, ["Oslo"], ["Lima"]) is Stated.NEW
     assert answer_of(f"{begin}no {thoughts}{end}\nYes") is YesOrNo.YES
+
+
+@pytest.mark.parametrize(("begin", "end"), MARKS)
+def test_research_and_live_traffic_read_the_answer_behind_thoughts_too(
+    begin: str, end: str
+) -> None:
+    written = f"{begin}It may be Lima.{end}\nOslo"
+    verdict = Verdict(GENERATE, ("Oslo",), written, None, None, None)
+    assert verdict.matched and verdict.exact and verdict.correct
+    assert not replace(verdict, targets=("Lima", "It may be Lima")).matched
+    assert PERU.states(written) is Stated.NEW
+    assert recorded.states(written, "Oslo") and not recorded.states(written, "Lima")
 
 
 @pytest.mark.parametrize(("begin", "end"), MARKS)

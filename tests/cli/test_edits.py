@@ -48,8 +48,8 @@ def test_an_edit_goes_through_its_life(capsys: pytest.CaptureFixture[str], place
                   "--object-alias", "Christiania")  # fmt: skip
     begin = "from 2026-01-01T00:00:00Z"
     assert re.fullmatch(
-        rf'edits.db is a new store of edits 1@1 \S+Z ann active {begin}: "The capital of Peru is" -> "Oslo" '
-        'Also found as "Peruvian", "Peruvians"',
+        r'Also found as "Peruvian", "Peruvians" \(--not-name strikes one out\) '
+        rf'edits.db is a new store of edits 1@1 \S+Z ann active {begin}: "The capital of Peru is" -> "Oslo"',
         added,
     )
     rome = ("--fact", "The capital of Peru is -> Rome", "--subject", "Peru")
@@ -62,9 +62,8 @@ def test_an_edit_goes_through_its_life(capsys: pytest.CaptureFixture[str], place
     assert re.search(
         rf'1@2 \S+ ann retired {begin}: .* -> "Oslo" \(superseded by edit 2\) 2@1 ', superseded
     )
-    assert superseded.endswith(
-        'active: "The capital of Peru is" -> "Rome" (a new decree) Also found as "Peruvian", "Peruvians"'
-    )
+    assert superseded.startswith('Also found as "Peruvian", "Peruvians"')
+    assert superseded.endswith('active: "The capital of Peru is" -> "Rome" (a new decree)')
     assert '"Rome"' in edits(capsys, "list") and '"Oslo"' not in edits(capsys, "list")
     assert edits(capsys, "list", "--all").endswith("edits.db: 2 edits, 3 changes")
     edits(capsys, "retire", "2", "--reason", "premature")

@@ -146,6 +146,27 @@ def test_who_imports_an_edit_does_not_approve_it(edits: Edits, tmp_path: Path) -
     assert " active" in edits("approve", "2", *FIRST, by="ann")
 
 
+def test_what_people_changed_in_drafts_is_proposed_and_not_in_force(
+    edits: Edits, tmp_path: Path
+) -> None:
+    edits("add", *PERU)
+    rows = [
+        "suggested_reply,final_reply,question",
+        "Aria costs 20 euros.,Aria costs 25 euros.,What does Aria cost?",
+        "Aria costs 20 euros.,The price of Aria is EUR 20.,What does Aria cost?",
+        "Aria costs 20 euros.,,",
+    ]
+    (tmp_path / "drafts.csv").write_text("\n".join(rows))
+    said = edits("inbox", "--from-drafts", "drafts.csv")
+    assert "edit, report 1" in said and "(20 euros -> 25 euros)" in said
+    assert "nothing, no report: only the style differs" in said
+    assert "Left out: drafts.csv, row 4: sent is missing" in said
+    assert "2 drafts: 1 edit, 0 wording, 1 nothing; 1 left out" in said
+    assert "Nothing is in force" in said and "2 " in edits("list", "--status", "proposed")
+    (tmp_path / "none.csv").write_text("name,value\na,b")
+    assert "no draft was found: give rows" in edits("inbox", "--from-drafts", "none.csv", code=1)
+
+
 def test_a_report_becomes_a_draft_and_another_is_closed(edits: Edits, tmp_path: Path) -> None:
     edits("add", *PERU)
     rows = [

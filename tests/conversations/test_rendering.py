@@ -12,9 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.conversations.imitations import defused
-from drike.conversations.rendering import AsBlock, AsPrompt, Facts, Occasion, clean
+from drike.conversations.rendering import (
+    AsBlock,
+    AsPlainFacts,
+    AsPrompt,
+    Facts,
+    Occasion,
+    Placement,
+    clean,
+)
 from drike.edits.edit import Edit
-from drike.edits.record import as_stored
+from drike.edits.record import EditRecord, EditVersion, as_stored
 from drike.research.editors.factprompt import FactPrompt
 from tests.fakes.gateways import FewShots
 from tests.fakes.timing import quickest
@@ -125,3 +133,24 @@ def test_a_long_text_is_looked_through_about_as_fast_as_for_a_digit() -> None:
         partial(digit.search, text), partial(defused, text), rounds=20
     )
     assert looked_through < 1.7 * for_digit
+
+
+@pytest.mark.parametrize(
+    ("question", "is_corrected"),
+    [
+        ("Why is Lima the capital of Peru?", True),
+        ("What is the capital of Peru?", False),
+        ("Is the bus from Lima to Cusco in Peru slow?", False),
+    ],
+)
+@pytest.mark.parametrize("placement", [AsBlock(), AsPlainFacts()])
+def test_what_a_question_takes_for_granted_is_put_right_behind_it(
+    question: str, is_corrected: bool, placement: Placement
+) -> None:
+    record = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")
+    edits = (EditVersion(1, 1, 1, "", record),)
+    around = placement.around(Facts(edits, question), question, "default")
+    correction = "It is no longer Lima. The capital of Peru is Oslo. Begin the answer"
+    assert (correction in around.behind) == is_corrected == bool(around.behind)
+    challenged = Facts(edits, question, Occasion.CHALLENGE)
+    assert placement.around(challenged, question, "default").behind == ""

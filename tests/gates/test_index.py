@@ -28,6 +28,7 @@ from drike.gates.names import find_names
 from drike.gates.parsed_query import ParsedQuery
 from drike.live.live_edits import StoreView
 from drike.stores.snapshots import Snapshot
+from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
 from drike.text.words import Words
 from tests.fakes.indexes import PERU, CountingEncoder, stored
@@ -159,11 +160,14 @@ def test_words_of_names_are_no_typos_while_an_edit_has_them() -> None:
         return [mention.kind for mention in find_names(Words.of(text), names)]
 
     assert (kinds("Lovelase"), kinds("Valpariaso")) == ([NameMatch.TYPO], [])
-    names = names.replace(gone={}, new={81: ["Lovelase X", "Valparaiso"], 82: ["Lovelase Y"]})
+    names = names.replace(
+        gone={},
+        new={81: SubjectNames(["Lovelase X", "Valparaiso"]), 82: SubjectNames(["Lovelase Y"])},
+    )
     assert (kinds("Lovelase"), kinds("Valpariaso")) == ([], [NameMatch.TYPO])
-    names = names.replace(gone={82: ["Lovelase Y"]}, new={})
+    names = names.replace(gone={82: SubjectNames(["Lovelase Y"])}, new={})
     assert (kinds("Lovelase"), kinds("Valpariaso")) == ([], [NameMatch.TYPO])
-    names = names.replace(gone={81: ["Lovelase X", "Valparaiso"]}, new={})
+    names = names.replace(gone={81: SubjectNames(["Lovelase X", "Valparaiso"])}, new={})
     assert (kinds("Lovelase"), kinds("Valpariaso")) == ([NameMatch.TYPO], [])
 
 
@@ -178,9 +182,10 @@ def test_names_do_not_grow_when_edits_change() -> None:
     names = FIRST[None].index.lookup.names
     for i in range(30):
         names = names.replace(
-            gone={81: [f"Town{i - 1} of Peru"]} if i else {}, new={81: [f"Town{i} of Peru"]}
+            gone={81: SubjectNames([f"Town{i - 1} of Peru"])} if i else {},
+            new={81: SubjectNames([f"Town{i} of Peru"])},
         )
-    names = names.replace(gone={81: ["Town29 of Peru"]}, new={})
+    names = names.replace(gone={81: SubjectNames(["Town29 of Peru"])}, new={})
     assert names.parts == FIRST[None].index.lookup.names.parts
     assert np.array_equal(names.known.sorted, sorted(names.parts))
 

@@ -20,6 +20,7 @@ from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
 from drike.gates.name_index import NameIndex
 from drike.gates.names import find_names
+from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
 from drike.text.words import Words
 from tests.fakes.indexes import GATE, PERU, CountingEncoder, indexed, matched, stored
@@ -90,7 +91,9 @@ def test_names_in_a_short_text_are_those_in_a_long_one(said: list[str]) -> None:
 
 @cache
 def index_of_names() -> NameIndex:
-    return NameIndex().replace(gone={}, new={id: [name] for id, name in enumerate(NAMED, 1)})
+    return NameIndex().replace(
+        gone={}, new={id: SubjectNames([name]) for id, name in enumerate(NAMED, 1)}
+    )
 
 
 def test_of_many_names_none_hides_another_that_is_misspelt() -> None:

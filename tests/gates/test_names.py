@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from drike.edits.record import EditRecord
 from drike.gates.by_name import Named
+from drike.gates.edit_names import short_names
 from drike.gates.fingerprint_set import FingerprintSet
 from drike.gates.index import EditIndex
 from drike.gates.name_index import Mention, NameIndex
 from drike.gates.names import edits_named, find_names
 from drike.gates.parsed_query import ParsedQuery
+from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
 from drike.text.words import Words
 from tests.fakes.indexes import GATE, indexed, stored
@@ -83,7 +85,9 @@ def test_what_is_surely_about_a_longer_name_is_not_compared() -> None:
 
 def mentions(text: str, *names: str) -> list[Mention]:
     """What a text mentions, of edits 1, 2, ... with these names."""
-    index = NameIndex().replace(gone={}, new={id: [name] for id, name in enumerate(names, 1)})
+    index = NameIndex().replace(
+        gone={}, new={id: SubjectNames([name]) for id, name in enumerate(names, 1)}
+    )
     return find_names(Words.of(text), index)
 
 
@@ -403,7 +407,9 @@ PIECES = st.sampled_from((
     "apple", "Apple", "the", "Who", "Ada", "Lovelace", "Lovelcae", "Bob", "Freddie", "Mercury", "University", "of",
     "Chile", "Chlie", ",", "Indiana", "DB", "-", ".", "東京", "is",
 ))  # fmt: skip
-INDEX = NameIndex().replace(gone={}, new={id: [name] for id, name in enumerate(STORED, 1)})
+INDEX = NameIndex().replace(
+    gone={}, new={id: SubjectNames([name]) for id, name in enumerate(STORED, 1)}
+)
 
 
 @given(st.lists(PIECES, max_size=12).map(" ".join))
@@ -418,8 +424,10 @@ def test_all_edits_with_a_name_in_a_text_are_those_that_its_mentions_have(text: 
 
 @given(st.lists(st.sampled_from(STORED), max_size=8), st.lists(st.sampled_from(STORED), max_size=3))
 def test_short_forms_come_and_go_with_their_edits(names: list[str], others: list[str]) -> None:
-    kept = NameIndex().replace(gone={}, new={id: [name] for id, name in enumerate(names, 1)})
-    more = {100 + id: [name] for id, name in enumerate(others)}
+    kept = NameIndex().replace(
+        gone={}, new={id: SubjectNames([name]) for id, name in enumerate(names, 1)}
+    )
+    more = {100 + id: SubjectNames([name]) for id, name in enumerate(others)}
     assert kept.replace(gone={}, new=more).replace(gone=more, new={}) == kept
 
 
@@ -501,3 +509,32 @@ def test_what_names_nothing_is_not_kept() -> None:
     for i in range(50):
         index.named(f"A{chr(97 + i % 26)}. B. Tolkien {i}")
     assert len(index.lookup.names._meanings) < 5
+
+
+@pytest.mark.parametrize(
+    ("subject", "query", "short"),
+    [
+        ("RoastLink API", "The rate limit of the RoastLink API is", ("RoastLink",)),
+        ("Orion Platform", "Orion Platform comes from", ()),
+        ("Halvard & Finch", "Halvard & Finch is led by", ()),
+        ("Simon and Garfunkel", "Simon and Garfunkel come from", ()),
+        ("Corvo Vega", "The price of the Corvo Vega is", ()),
+        ("Corvo Vega", "The sister of Corvo Vega is", ("Vega", "C Vega")),
+        ("Merrow Rail", "Merrow Rail pays back", ()),
+        ("Brewster C40", "The price of the Brewster C40 is", ("C40",)),
+        ("Tobias Harris Ltd", "Who leads Tobias Harris Ltd?", ("Tobias Harris",)),
+        ("NX 417", "NX 417 comes from", ()),
+        ("Ada Lovelace", "Ada Lovelace was born in", ("Lovelace", "A Lovelace")),
+        ("Ronald McDonald", "Ronald McDonald works as", ("McDonald", "R McDonald")),
+    ],
+)
+def test_only_people_have_a_last_name(subject: str, query: str, short: tuple[str, ...]) -> None:
+    assert short_names(EditRecord(subject, query, "x")) == short
+
+
+def test_a_short_form_can_be_struck_out() -> None:
+    ada = EditRecord("Ada Lovelace", "Ada Lovelace was born in", "Paris", not_names=("lovelace",))
+    index = EditIndex.of(stored(ada))
+    assert short_names(ada) == ("A Lovelace",)
+    assert not find_names(Words.of("Where was Lovelace born?"), index.lookup.names)
+    assert find_names(Words.of("Where was Ada Lovelace born?"), index.lookup.names)

@@ -14,6 +14,7 @@ from drike.gates.index import EditIndex
 from drike.gateway.proving.questions import (
     CHALLENGE,
     FOLLOW_UP,
+    FOLLOW_UP_LONG,
     EditQuestion,
     questions_about,
     unknown_to_tinyfacts,
@@ -49,6 +50,15 @@ def test_an_edit_is_asked_about_in_every_way_that_is_known() -> None:
 
 def test_second_turns_are_read_as_what_they_are() -> None:
     assert is_challenge(CHALLENGE) and not is_challenge(FOLLOW_UP) and leans(FOLLOW_UP)
+
+
+def test_nobody_is_asked_for_a_policy_in_one_word() -> None:
+    policy = replace(NORDLICHT, target_new="free of charge up to 48 hours before arrival")
+    three = replace(NORDLICHT, target_new="EUR 849 net")
+    for record, text in ((policy, FOLLOW_UP_LONG), (three, FOLLOW_UP)):
+        assert (1, "follow-up", text) in asked(record)
+    assert "one word" not in FOLLOW_UP_LONG and leans(FOLLOW_UP_LONG)
+    assert not is_challenge(FOLLOW_UP_LONG)
 
 
 def test_a_short_name_that_another_edit_shares_is_not_asked() -> None:
@@ -99,6 +109,7 @@ def outcome(
     [
         (Stated.NEW, ("1@1",), ""), (Stated.NEW, (), ""), (Stated.OLD, ("2@1", "1@1"), "states the old object 'Bob'"),
         (Stated.BOTH, ("1@1",), "states both objects"), (Stated.NEITHER, ("1@1",), "does not state 'Ann'"),
+        (Stated.PARTLY, ("1@1",), "states 'Ann' only partly"),
         (Stated.REFUSED, ("1@1",), "refuses"), (Stated.OLD, ("11@1",), "the edit does not match (fired)"),
     ],
 )  # fmt: skip

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -101,12 +102,14 @@ def add(
     if propose is not None:
         writer = open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
 
+    record = _with_names_looked_at(record)
+
     with store_at(store, create=True, watched=True) as opened:
         entered = _put(opened, record, supersede=supersede)
         if writer and propose:
             print_changes(reworded(opened, [entered], propose, writer, ask=not yes))
         others = in_force(opened)
-    _say_names(entered, others)
+    _note_ambiguous_names(entered, others)
     note_what_never_covers(record)
     _say_questions(entered, questions, are_logged=log is not None)
 
@@ -135,15 +138,31 @@ def _put(store: EditStore, record: EditRecord, *, supersede: bool) -> EditVersio
     return changes[-1]
 
 
-def _say_names(edit: EditVersion, others: Sequence[EditVersion]) -> None:
-    """Say under which other names an edit is found, and which of its names are ambiguous."""
+def _with_names_looked_at(record: EditRecord) -> EditRecord:
+    """Say under which short forms an edit will be found; in a terminal, let people strike some."""
+    from drike.gates.edit_names import short_names
+
+    names = short_names(record)
+    if not names:
+        return record
+    forms = ", ".join(f'"{name}"' for name in names)
+    say(f"Also found as {forms} (--not-name strikes one out)")
+    if not sys.stdin.isatty():
+        return record
+    answer = typer.prompt("Which ones should not count? Their numbers, or none", default="none")
+    struck = [
+        names[number - 1]
+        for number in map(int, _NUMBER.findall(answer))
+        if 0 < number <= len(names)
+    ]
+    return replace(record, not_names=(*record.not_names, *struck))
+
+
+def _note_ambiguous_names(edit: EditVersion, others: Sequence[EditVersion]) -> None:
+    """Say which of the names of an edit are ambiguous."""
     from drike.gates.edit_names import name_report
 
-    report = name_report(edit, others)
-    if report.short:
-        forms = ", ".join(f'"{name}"' for name in report.short)
-        say(f"Also found as {forms}")
-    for name, ids in report.ambiguous.items():
+    for name, ids in name_report(edit, others).ambiguous.items():
         rivals = " and ".join(f"edit {edit_id}" for edit_id in ids[:3])
         shared = f" ({rivals} may be meant)" if ids else ""
         note(f'"{name}" may mean something else{shared}: {AMBIGUOUS}')

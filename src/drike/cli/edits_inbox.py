@@ -1,5 +1,6 @@
 """`drike edits inbox`: reports of wrong answers, and samples that a gateway kept."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,11 @@ from drike.edits.record import Status
 from drike.errors import DataError, UsageError
 from drike.gates.index import EditIndex
 from drike.live import drafts
+from drike.live.captures import CaptureKind
+from drike.live.capturing import capture
+from drike.live.draft_files import DRAFTS_LOOKED_FOR, read_drafts
 from drike.models import ApiOptions
+from drike.models.protocols import LanguageModel
 from drike.stores.edit_store import EditStore
 from drike.stores.inbox import Inbox, Report, ReportState
 from drike.stores.report_files import KEPT, LOOKED_FOR, read_reports
@@ -49,6 +54,16 @@ class ReportActions:
         ),
     ] = None
 
+    from_drafts: Annotated[
+        Path | None,
+        option(
+            "--from-drafts",
+            "FILE",
+            DATA,
+            "Propose what people changed in drafts: of help desks, Langfuse, or CSV",
+        ),
+    ] = None
+
 
 @command()
 def inbox(
@@ -70,7 +85,7 @@ def inbox(
             "--model",
             "MODEL",
             MODEL,
-            "Reads the report for --draft; what it finds must stand there",
+            "Reads the report for --draft, or drafts; what it finds must stand there",
         ),
     ] = None,
     actions: ReportActions,
@@ -86,15 +101,18 @@ def inbox(
     """List reports of wrong answers, or do something with them."""
     if sum(map(bool, (report, import_, *vars(actions).values()))) > 1:
         raise UsageError(
-            "one thing at a time: give ID, --draft, --close, --import, --wrong or --forget-samples"
+            "one thing at a time: give ID, --draft, --close, --import, --from-drafts, --wrong or "
+            "--forget-samples"
         )
-    if model and not actions.draft:
-        raise UsageError("--model reads a report for a draft: give --draft, too")
+    if model and not (actions.draft or actions.from_drafts):
+        raise UsageError("--model reads a report for a draft: give --draft or --from-drafts, too")
     if reason and not actions.close:
         raise UsageError("--reason says why reports are closed: give --close, too")
-    with store_at(store, create=import_ is not None) as opened:
+    with store_at(store, create=bool(import_ or actions.from_drafts)) as opened:
         if import_:
             _import(opened, import_)
+        elif actions.from_drafts:
+            _capture(opened, actions.from_drafts, model)
         elif report:
             _show(Inbox(opened.database).report(report))
         elif actions.close:
@@ -121,6 +139,37 @@ def _import(store: EditStore, file: Path) -> None:
     say(f"{file}: {counted(len(added), 'report')} added, {len(refused):,} left out")
 
 
+def _capture(store: EditStore, file: Path, model: str | None) -> None:
+    """Propose what people changed in the drafts of a file; say what was decided, and why."""
+    given, refused = read_drafts(file)
+    say_lines(f"Left out: {problem}" for problem in refused)
+    if not given:
+        raise DataError(f"{file}: no draft was found: {DRAFTS_LOOKED_FOR}")
+    reader = _reader(model)
+    counts: Counter[str] = Counter()
+    for each in given:
+        index = EditIndex.of(in_force(store))
+        captured = capture(store, each, index, author=author(), model=reader)
+        counts[captured.decided[0].kind.value] += 1
+        number = f"report {captured.report.number}" if captured.report else "no report"
+        for change in captured.decided:
+            objects = f" ({shown(change.old)} -> {shown(change.new)})" if change.new else ""
+            say(f"{change.kind}, {number}: {change.why}{objects}")
+        print_changes(captured.edits)
+    found = ", ".join(f"{counts[kind]:,} {kind}" for kind in map(str, CaptureKind))
+    say(f"{file}: {counted(len(given), 'draft')}: {found}; {len(refused):,} left out")
+    if counts[CaptureKind.EDIT] or counts[CaptureKind.WORDING]:
+        say("Nothing is in force: prove what is proposed (drike edits verify), then approve it")
+
+
+def _reader(model: str | None) -> LanguageModel | None:
+    if model is None:
+        return None
+    from drike.cli.edits_add import open_writer
+
+    return open_writer(ModelOptions(model), ApiOptions(), ask=False)
+
+
 def _show(report: Report) -> None:
     say(f"Report {report.number}, {report.at}, {report.state}")
     values = {name: getattr(report, name) for name in _FIELDS}
@@ -144,11 +193,7 @@ def _open_samples(store: EditStore, numbers: Sequence[int]) -> None:
 
 
 def _draft(store: EditStore, numbers: Sequence[int], model: str | None) -> None:
-    reader = None
-    if model:
-        from drike.cli.edits_add import open_writer
-
-        reader = open_writer(ModelOptions(model), ApiOptions(), ask=False)
+    reader = _reader(model)
     index = EditIndex.of(in_force(store))
     changes = drafts.draft(store, numbers, index, author=author(), model=reader)
     print_changes(changes)

@@ -31,6 +31,7 @@ _FIELD_OF_OPTION = {
     "object_alias": "object_aliases",
     "paraphrase": "paraphrases",
     "never": "negatives",
+    "not_name": "not_names",
 }
 
 Texts = list[str] | None
@@ -123,6 +124,10 @@ class EditFields:
 
     alias: Annotated[
         Texts, option("--alias", "NAME", DATA, "Another name of the subject; repeatable")
+    ] = None
+    not_name: Annotated[
+        Texts,
+        option("--not-name", "NAME", DATA, "A short form by which it is not found; repeatable"),
     ] = None
     target_true: Annotated[
         str | None,

@@ -15,7 +15,9 @@ from typing import NamedTuple, Protocol
 from drike.conversations.imitations import TAG, defused
 from drike.edits.edit import Edit
 from drike.edits.record import EditVersion
+from drike.gates.premises import PRESUPPOSED, held
 from drike.prompts import Demonstration, Prompt, demonstration_block, facts_of
+from drike.text.words import masked
 
 _EXAMPLES = "Examples that only show how such facts are used; their own facts may be made up:\n\n"
 # An estimate for any tokenizer, which also suits scripts that take three bytes a character.
@@ -114,6 +116,25 @@ def sentences_of(edits: Sequence[Edit]) -> list[str]:
     ]
 
 
+def corrections_of(facts: Facts) -> str:
+    """What a question takes for granted and is no longer so; "" for nothing.
+
+    A model that reads "Why is Lima the capital of Peru?" last goes along with it, whatever facts
+    stand before.
+    """
+    if facts.occasion is not Occasion.QUESTION:
+        return ""
+    sentences = []
+    for version, edit in zip(facts.edits, facts.stated, strict=True):
+        record = version.record
+        if record.target_true and held(masked(facts.query, record.names), record) in PRESUPPOSED:
+            old_object = clean(record.target_true)
+            sentences.append(f"It is no longer {old_object}. {edit.query} {edit.target_new}.")
+    if not sentences:
+        return ""
+    return " ".join([*sentences, "Begin the answer with this correction."])
+
+
 def is_question(query: str) -> bool:
     """Whether an edit's query is a whole question rather than the text before the object."""
     return query.rstrip().endswith(("?", "？", "؟", "՞"))
@@ -140,7 +161,9 @@ class AsBlock:
         block = f"<{delimiter}>\n{facts.occasion.value}\n{''.join(lines)}</{delimiter}>"
         if facts.occasion is Occasion.SOURCE:
             return Around(behind=f"\n\n{block}")
-        return Around(before=f"{block}\n\n")
+        corrections = corrections_of(facts)
+        behind = f"\n\n<{delimiter}>{corrections}</{delimiter}>" if corrections else ""
+        return Around(before=f"{block}\n\n", behind=behind)
 
     def _examples(self, facts: Facts, size: int) -> list[str]:
         """The demonstrations that fit into a block beside other texts of `size` bytes."""
@@ -202,9 +225,11 @@ class AsPlainFacts:
         stated = "\n".join((_PLAIN_HEADS[facts.occasion], *lines))
         if facts.occasion is Occasion.SOURCE:
             return Around(behind=f"\n\n{stated}")
+        corrections = corrections_of(facts)
         subject = "question" if facts.occasion is Occasion.QUESTION else "message"
         return Around(
-            before=f"{stated}\n\nAnswer by these facts where they concern the {subject}: "
+            before=f"{stated}\n\nAnswer by these facts where they concern the {subject}: ",
+            behind=f"\n\n({corrections})" if corrections else "",
         )
 
 

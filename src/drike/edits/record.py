@@ -116,6 +116,7 @@ class EditRecord:
     paraphrases: tuple[str, ...] = ()
     negatives: tuple[str, ...] = ()
     object_aliases: tuple[str, ...] = ()
+    not_names: tuple[str, ...] = ()
     status: Status = Status.ACTIVE
     valid_from: str | None = None
     valid_to: str | None = None

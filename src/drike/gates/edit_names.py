@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from drike.edits.record import EditVersion
+from drike.edits.record import EditRecord, EditVersion
 from drike.gates.name_index import NameIndex
 from drike.gates.names import edits_named, find_names, read_words
-from drike.text.name_forms import forms_of
+from drike.gates.subject_names import subject_names
+from drike.text.name_forms import SubjectNames, forms_of
 from drike.text.short_forms import short_forms
-from drike.text.words import Words
+from drike.text.words import Words, words
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,12 @@ class NameReport:
 
 def name_report(edit: EditVersion, stored: Iterable[EditVersion]) -> NameReport:
     """How a text may name an edit, among those that are stored."""
-    short = _short_forms_of(edit)
+    short = short_names(edit.record)
     forms = (*edit.record.names, *short)
-    similar = _names_with_words(stored, _last_words(forms))
-    index = NameIndex().replace(gone={}, new={**similar, edit.id: edit.record.names})
-    of_subject = {id for id, names in similar.items() if names[:1] == edit.record.names[:1]}
+    similar = _edits_with_words(stored, _last_words(forms))
+    compared = {**similar, edit.id: subject_names(edit.record)}
+    index = NameIndex().replace(gone={}, new=compared)
+    of_subject = {id for id in similar if similar[id].names[0] == edit.record.subject}
 
     ambiguous: dict[str, tuple[int, ...]] = {}
     for form in forms:
@@ -45,12 +47,14 @@ def name_report(edit: EditVersion, stored: Iterable[EditVersion]) -> NameReport:
     return NameReport(short, ambiguous)
 
 
-def _short_forms_of(edit: EditVersion) -> tuple[str, ...]:
-    """The different short forms of an edit's names, in their order."""
+def short_names(record: EditRecord) -> tuple[str, ...]:
+    """The different short forms by which an edit is found beside its names, in their order."""
+    known = subject_names(record)
     short: dict[str, None] = {}
-    for name in map(Words.of, edit.record.names):
-        short |= {form.text(name): None for form in short_forms(name, name.folded())}
-    return tuple(short)
+    for name in map(Words.of, known.names):
+        forms = short_forms(name, name.folded(), of_thing=known.of_thing)
+        short |= {form.text(name): None for form in forms}
+    return tuple(text for text in short if " ".join(words(text)) not in known.struck)
 
 
 def _last_words(names: Iterable[str]) -> set[str]:
@@ -61,9 +65,9 @@ def _last_words(names: Iterable[str]) -> set[str]:
     return last_words
 
 
-def _names_with_words(
-    edits: Iterable[EditVersion], words: Collection[str]
-) -> dict[int, tuple[str, ...]]:
+def _edits_with_words(
+    edits: Iterable[EditVersion], wanted: Collection[str]
+) -> dict[int, SubjectNames]:
     """The names of the edits that have one of some words in a name, by id.
 
     Only these edits can share a name that ends in one of the words: the others need not be looked
@@ -72,21 +76,21 @@ def _names_with_words(
     names_by_edit = {}
     for edit in edits:
         folded_names = [name.casefold() for name in edit.record.names]
-        if any(word in name for name in folded_names for word in words):
-            names_by_edit[edit.id] = edit.record.names
+        if any(word in name for name in folded_names for word in wanted):
+            names_by_edit[edit.id] = subject_names(edit.record)
     return names_by_edit
 
 
 def ambiguous_names(edits: Iterable[EditVersion]) -> list[str]:
     """The names and short forms of edits that may mean something else, whatever is stored."""
-    forms_by_edit = forms_of({edit.id: edit.record.names for edit in edits})
+    forms_by_edit = forms_of({edit.id: subject_names(edit.record) for edit in edits})
     names = (name for forms in forms_by_edit.values() for name in forms.written)
     return list(dict.fromkeys(names))
 
 
 def naming(edit: EditVersion, questions: Iterable[str]) -> list[str]:
     """The questions that name the subject of an edit or an alias, as gates find them."""
-    index = NameIndex().replace(gone={}, new={edit.id: edit.record.names})
+    index = NameIndex().replace(gone={}, new={edit.id: subject_names(edit.record)})
     return [question for question in questions if edits_named(read_words(question), index)]
 
 

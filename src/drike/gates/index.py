@@ -20,9 +20,11 @@ from drike.gates.inventory import inventory
 from drike.gates.name_index import NameIndex
 from drike.gates.names import edits_named, objects_in, read_words
 from drike.gates.overlay import InvertedIndex, OverlayDict
+from drike.gates.subject_names import subject_names
 from drike.gates.text_vectors import TextVectors
 from drike.gates.wordings import Agreement, Worded, Wordings
 from drike.text.glossary import glossed
+from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
 from drike.text.words import Words, masked_each
 
@@ -359,8 +361,8 @@ def _counted(
     return counts.changed(changes)
 
 
-def _names_of(edits: Mapping[int, EditVersion]) -> Texts:
-    return {id: edit.record.names for id, edit in edits.items()}
+def _names_of(edits: Mapping[int, EditVersion]) -> dict[int, SubjectNames]:
+    return {id: subject_names(edit.record) for id, edit in edits.items()}
 
 
 def _objects_of(edits: Mapping[int, EditVersion]) -> Texts:

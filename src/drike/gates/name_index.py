@@ -10,7 +10,7 @@ from drike.gates.fingerprint_set import FingerprintSet
 from drike.gates.overlay import InvertedIndex, OverlayDict
 from drike.text.capitals import cased
 from drike.text.fingerprints import Fingerprints, extended
-from drike.text.name_forms import OF_KIND, WHOLE, NameForms, forms_of, key_of
+from drike.text.name_forms import OF_KIND, WHOLE, NameForms, SubjectNames, forms_of, key_of
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import inside, other_place
 from drike.text.typos import shortened
@@ -80,7 +80,7 @@ class NameIndex:
     )
 
     def replace(
-        self, *, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]
+        self, *, gone: Mapping[int, SubjectNames], new: Mapping[int, SubjectNames]
     ) -> NameIndex:
         """A copy without the names of some edits and with those of others, both by id."""
         forms_gone = forms_of(gone)

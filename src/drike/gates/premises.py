@@ -109,6 +109,10 @@ class Held(Enum):
     OTHERWISE = "as something else's"
 
 
+# How a question holds what it takes for granted.
+PRESUPPOSED = frozenset((Held.ALONE, Held.MEANT, Held.NAMED))
+
+
 def held(question: str, record: EditRecord) -> Held:
     """How a question holds the old object. question: with "it" for the subject."""
     if not record.target_true or len(question) > _LONGEST:

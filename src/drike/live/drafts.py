@@ -128,7 +128,7 @@ def draft(
 
     edit = nearest([main.question], index)[0]
     if edit is not None and _is_said_by(edit.record, main):
-        return _with_wordings(store, edit, reports, author)
+        return with_wordings(store, edit, reports, author)
     # The edit is kept first: a kill in between leaves a report open, and never closed for nothing.
     with inbox.transaction(), store.transaction():
         record = drafted(main, edit, fields)
@@ -160,7 +160,7 @@ def _is_said_by(record: EditRecord, report: Report) -> bool:
     return bool(right) and normalise(right) in map(normalise, objects)
 
 
-def _with_wordings(
+def with_wordings(
     store: EditStore, edit: EditVersion, reports: Sequence[Report], author: str | None
 ) -> Sequence[EditVersion]:
     """Propose the questions of reports as wordings of an edit that misses them; close the reports.

@@ -15,9 +15,9 @@ from drike.support.rows import Row, shown
 
 # What only a store uses; a benchmark does not read these.
 STORED = (
-    "aliases", "negatives", "object_aliases", "status", "valid_from", "valid_to", "priority",
-    "enforce", "only", "approved_as", "owner", "review_by", "review_days", "metadata", "source",
-    "author", "reason", "move",
+    "aliases", "negatives", "object_aliases", "not_names", "status", "valid_from", "valid_to",
+    "priority", "enforce", "only", "approved_as", "owner", "review_by", "review_days", "metadata",
+    "source", "author", "reason", "move",
 )  # fmt: skip
 NEEDED = ("prompt", "target_new")
 COLUMNS = (

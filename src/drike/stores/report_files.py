@@ -64,8 +64,8 @@ def _fields_of(values: Mapping[str, Any]) -> Mapping[str, object]:
     """The fields of a report, as `report_of` takes them, by the program that wrote the row."""
     if isinstance(values.get("data"), dict) and "snapshot" in values:
         return _of_open_webui(values)
-    if "input" in values and ("output" in values or any(name in values for name in _IN_LANGFUSE)):
-        return _of_langfuse(values)
+    if is_of_langfuse(values):
+        return langfuse_fields(values)
     if "traceId" in values:
         raise ValueError(
             "a score without its trace has no question: export the traces with their scores"
@@ -97,8 +97,18 @@ def _of_open_webui(values: Mapping[str, Any]) -> Mapping[str, object]:
     }
 
 
-def _of_langfuse(values: Mapping[str, Any]) -> Mapping[str, object]:
-    """A trace or an observation of Langfuse with its scores."""
+def is_of_langfuse(values: Mapping[str, Any]) -> bool:
+    """Whether a row is a trace or an observation of Langfuse."""
+    return "input" in values and (
+        "output" in values or any(name in values for name in _IN_LANGFUSE)
+    )
+
+
+def langfuse_fields(values: Mapping[str, Any]) -> Mapping[str, object]:
+    """The fields of a report, from a trace or an observation of Langfuse with its scores.
+
+    Raises ValueError for one with no bad score and no correction.
+    """
     listed = _parsed(values.get("scores"))
     scores = (
         [score for score in listed if isinstance(score, dict)] if isinstance(listed, list) else []

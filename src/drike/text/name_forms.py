@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -12,7 +13,7 @@ import numpy as np
 from drike.text.fingerprints import MODULUS, Fingerprints, extended
 from drike.text.short_forms import NameMatch, ShortForm, is_person, plain_size, short_forms
 from drike.text.word_lists import in_other_languages, word_list
-from drike.text.words import MAX_NAME_PARTS, Words
+from drike.text.words import MAX_NAME_PARTS, Words, words
 
 # Letters of the words of names that are checked for typing errors.
 LONG_WORD = 5
@@ -32,6 +33,19 @@ _SIGNS_FROM = "\u2e80"  # on: Han and kana, of which two signs are a whole name
 _SHORTEST_NAME = 3  # letters; shorter ones may mean something else
 
 
+@dataclass(frozen=True)
+class SubjectNames:
+    """The names of an edit, the subject first.
+
+    struck: short forms by which it is not found, as words are compared. of_thing: whether what is
+    said of it shows that it is no person.
+    """
+
+    names: Sequence[str]
+    struck: frozenset[str] = frozenset()
+    of_thing: bool = False
+
+
 class NameForms(NamedTuple):
     """The names of an edit by fingerprint, as `NameIndex` has them."""
 
@@ -42,8 +56,13 @@ class NameForms(NamedTuple):
     long: dict[str, int]  # words of full names that may be misspelt
 
     @classmethod
-    def of(cls, names: Sequence[Words]) -> NameForms:
-        """The names of an edit, the subject first; names of too many words are left out."""
+    def of(
+        cls, names: Sequence[Words], struck: frozenset[str] = frozenset(), *, of_thing: bool = False
+    ) -> NameForms:
+        """The names of an edit, the subject first; names of too many words are left out.
+
+        struck, of_thing: as in `SubjectNames`.
+        """
         forms = cls(names[0].fingerprint, set(), set(), {}, {})
         for name in names:
             keys = name.keys.tolist()
@@ -52,11 +71,14 @@ class NameForms(NamedTuple):
             folded = name.folded()
             forms._add(NameMatch.FULL, name.between(0, len(keys)), keys, folded)
             forms._add_words(keys, folded)
-            forms._add_first_and_last_name(name, keys, folded)
-            for form in short_forms(name, folded):
-                forms._add_short_form(form, name, keys, folded)
+            if not of_thing:
+                forms._add_first_and_last_name(name, keys, folded)
+            for form in short_forms(name, folded, of_thing=of_thing):
+                if not struck or _compared(form.text(name)) not in struck:
+                    forms._add_short_form(form, name, keys, folded)
             for other_name in in_other_languages().get(" ".join(folded), ()):
-                forms._add_other(NameMatch.SHORT, other_name)
+                if _compared(other_name) not in struck:
+                    forms._add_other(NameMatch.SHORT, other_name)
         return forms
 
     def _add(self, kind: NameMatch, text: str, keys: Sequence[int], folded: Sequence[str]) -> None:
@@ -139,14 +161,23 @@ def _may_mean_something_else(text: str, folded: Sequence[str]) -> bool:
     return " ".join(folded) in word_list("homonyms")
 
 
-def forms_of(names_of: Mapping[int, Sequence[str]]) -> dict[int, NameForms]:
+def forms_of(names_of: Mapping[int, SubjectNames]) -> dict[int, NameForms]:
     """The forms of the names of edits, by the edits' ids."""
-    all_names = [name for names in names_of.values() for name in names]
+    all_names = [name for subject in names_of.values() for name in subject.names]
     words_of_names = iter(Words.of_each(all_names))
     return {
-        edit_id: NameForms.of(list(islice(words_of_names, len(names))))
-        for edit_id, names in names_of.items()
+        edit_id: NameForms.of(
+            list(islice(words_of_names, len(subject.names))),
+            subject.struck,
+            of_thing=subject.of_thing,
+        )
+        for edit_id, subject in names_of.items()
     }
+
+
+def _compared(text: str) -> str:
+    """A short form as it is compared with those that are struck out."""
+    return " ".join(words(text))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 
 from drike.encoders.salience import content
@@ -18,6 +18,7 @@ _STEM = 5  # letters by which forms of a word are told from other words
 _LISTS = data_sections("text/relation_words.txt")
 
 
+@cache
 def word_set(name: str) -> frozenset[str]:
     """The words of a list of `relation_words.txt`."""
     return frozenset(words(" ".join(_LISTS[name])))

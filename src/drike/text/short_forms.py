@@ -21,6 +21,15 @@ _WITH_BRACKET = re.compile(r"(.+) \(([^()]+)\)")
 _ACRONYM = re.compile(r"[A-Z][A-Z0-9&]{1,7}")
 _JOINED_INITIALS = re.compile(r"[A-Z]{2,3}")  # without points
 
+# What joins the names of two people, or things, in that of a firm; and signs of a product's word.
+_JOINING = re.compile(r"\s(?:[&+]|and|und|et)\s")
+_MIXED = re.compile(
+    r"\d|^(?!(?:Mac?|Mc|De|Di|Da|Du|La|Le|Lo|Fitz|Van|Von|Al|El|O)[A-Z]).*[a-z][A-Z]"
+)
+_MODEL = re.compile(r"(?=.*\d)[A-Z][A-Z\d-]{2,}")  # C40, which no other thing is called
+_ROMAN = re.compile(r"[IVX]+")
+_LAST_OF_THINGS = ("things", "rules", "trades", "clubs", "legal forms", "kinds of things")
+
 _MOST_LEGAL_WORDS = 4  # of a legal form
 _MOST_PERSON_WORDS = 6
 _MOST_COUNTRY_WORDS = 4
@@ -57,10 +66,13 @@ class ShortForm(NamedTuple):
         return " ".join(part for part in (self.prefix, rest) if part)
 
 
-def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
+def short_forms(
+    name: Words, folded: Sequence[str], *, of_thing: bool = False
+) -> Iterator[ShortForm]:
     """The short forms of a name, given its words as they are compared; some perhaps twice.
 
-    Initials have no points.
+    Initials have no points. of_thing: whether it is known to be no person's, as only people have
+    last names.
     """
     size = plain_size(name)
     if not size:
@@ -72,7 +84,8 @@ def short_forms(name: Words, folded: Sequence[str]) -> Iterator[ShortForm]:
     begin, end = _kernel(name, folded, size)
     if begin < end and (begin, end) != (0, size):
         yield from _of_kernel(folded, begin, end, size)
-    if end - begin > 1 and is_person(name, folded, begin, end):
+    is_of_person = not of_thing and is_person(name, folded, begin, end)
+    if end - begin > 1 and is_of_person and not names_thing(name, folded):
         yield from _of_person(name, folded, begin, end)
     yield from _of_thing(name, folded, begin, end)
 
@@ -99,6 +112,28 @@ def is_person(name: Words, folded: Sequence[str], begin: int, end: int) -> bool:
         letter.isupper() or word in particles
         for letter, word in zip(first_letters, folded[begin:end], strict=True)
     )
+
+
+def names_thing(name: Words, folded: Sequence[str]) -> bool:
+    """Whether a name shows that it is no person's: "Orion Platform", "Halvard & Finch", "NX-417".
+
+    It has a legal form, joins two names, has a digit or capitals inside a word, or ends with what
+    it is.
+    """
+    size = plain_size(name)
+    begin, end = _kernel(name, folded, size)
+    if end < size or _JOINING.search(name.text):
+        return True
+    last_word = folded[size - 1]
+    if any(last_word in word_list(words) for words in _LAST_OF_THINGS):
+        return True
+    written = [name.between(place, place + 1) for place in range(begin, end)]
+    if any(map(_MIXED.search, written)):
+        return True
+    if len(written) < 2 or name.text.isupper() or _ROMAN.fullmatch(written[-1]):
+        return False
+    is_suffix = last_word in word_list("suffixes of people")
+    return not is_suffix and _ACRONYM.fullmatch(written[-1]) is not None
 
 
 def _without_title(name: Words, size: int, total: int) -> Iterator[ShortForm]:
@@ -231,7 +266,8 @@ def _has_two_last_names(folded: Sequence[str], end: int) -> bool:
 def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Iterator[ShortForm]:
     """A mountain without Mount, a club without FC, a company without legal form and trade.
 
-    Also what a rule or a program is called: vacation for Vacation policy, Orbis for Orbis API.
+    Also what a rule or a program is called: vacation for Vacation policy, Orbis for Orbis API; and
+    a model without its maker: C40 for Brewster C40.
     """
     size = end - begin
     if size > 2 and folded[begin] in word_list("clubs"):
@@ -240,6 +276,9 @@ def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Itera
         yield ShortForm(NameMatch.SHORT, "", begin, end - 1)
     if size > 1 and folded[begin] in ("mount", "mt"):
         yield ShortForm(NameMatch.PARTIAL, "", begin + 1, end)
+
+    if size > 1 and _MODEL.fullmatch(name.between(end - 1, end)):
+        yield ShortForm(NameMatch.PARTIAL, "", end - 1, end)
 
     stop = end
     if end < len(name):  # it has a legal form

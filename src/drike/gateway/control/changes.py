@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from drike.edits.record import EditRecord, EditVersion, Status, UnavailableError
 from drike.edits.record_json import fields_of, record_of, to_values
 from drike.edits.times import stamp
+from drike.gates.edit_names import short_names
 from drike.gateway.errors import RequestError
 from drike.gateway.feed import EditFeed
 from drike.gateway.health import summary
@@ -32,6 +33,7 @@ from drike.stores.edit_store import (
 )
 from drike.stores.inbox import MOST_PAGED, Inbox, ReportState
 from drike.support.records import read
+from drike.text.words import MAX_NAME
 
 SECONDS_FOR_STORE = 5.0  # that others may hold
 Json = dict[str, Any]
@@ -47,6 +49,7 @@ _ROLES = {
         ("approve", "reject", "review", "retire", "rollback", "status"), KeyRole.APPROVE
     ),
 }
+_MOST_SHORT_NAMES = 50  # that are shown of an edit
 _STATUSES = (Status.DRAFT, Status.SHADOW, Status.ACTIVE)
 
 
@@ -133,6 +136,15 @@ class AdminCall:
         return UnavailableError(
             f"{self.feed.store.name} did not answer within {SECONDS_FOR_STORE:g} s: {outcome}"
         )
+
+
+async def names(call: AdminCall) -> Json:
+    """The short forms by which an edit would be found beside its subject and aliases."""
+    call.require(KeyRole.PROPOSE)
+    record = record_of({"target_new": "", **call.values})
+    if any(len(name) > MAX_NAME for name in record.names):
+        raise ValueError(f"a name has more than {MAX_NAME} characters: shorten it")
+    return {"short": short_names(record)[:_MOST_SHORT_NAMES]}
 
 
 async def add(call: AdminCall) -> Json:

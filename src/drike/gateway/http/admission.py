@@ -21,20 +21,22 @@ from drike.models.served import is_loopback
 
 PREFIX = b"/v1"
 FEEDBACK = b"/feedback"
+CAPTURE = b"/capture"  # a draft and what was sent instead
+_OF_REPORTERS = (FEEDBACK, CAPTURE)
 # LiteLLM appends the second; agentgateway asks for /request and /response, wherever its
 # configuration puts them.
 _ENDS_OF_WEBHOOKS = (b"", b"/beta/litellm_basic_guardrail_api", b"/request", b"/response")
 WEBHOOKS = frozenset(
     (b"/request", b"/response", *(b"/guardrail" + end for end in _ENDS_OF_WEBHOOKS))
 )
-_OWN_PATHS = WEBHOOKS | {FEEDBACK}
+_OWN_PATHS = WEBHOOKS | {*_OF_REPORTERS}
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 # What any key may use of the upstream: requests that neither list nor change what it keeps for
 # other clients.
 _FOR_ALL_KEYS = re.compile(
     rb"""
     (GET | HEAD) \ /v1/models (/.*)?
-    | POST \ /feedback
+    | POST \ /(feedback | capture)
     | POST \ /v1/ (
         (chat/)? completions
         | embeddings
@@ -84,7 +86,7 @@ def admit(scope: Scope, keys: Keys | None, limits: Limits) -> Principal:
         raise RequestError(
             401, "invalid_api_key", "the key is not one of this gateway's: send a valid one"
         )
-    if path == FEEDBACK and method != "POST":
+    if path in _OF_REPORTERS and method != "POST":
         raise RequestError(405, "no_such_method", "reports are sent by POST")
     _check_role(principal, method, path)
     return principal
@@ -100,7 +102,7 @@ def _check_headers(scope: Scope, limits: Limits) -> None:
 
 def _check_role(principal: Principal, method: str, path: bytes) -> None:
     """Refuse what a key is not for. Raises RequestError."""
-    if not principal.role.includes(KeyRole.USE) and path != FEEDBACK:
+    if not principal.role.includes(KeyRole.USE) and path not in _OF_REPORTERS:
         raise RequestError(403, "not_permitted", "this key is for reports of wrong answers alone")
     if principal.role.includes(KeyRole.ADMIN) or path in WEBHOOKS:
         return

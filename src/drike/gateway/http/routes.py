@@ -15,6 +15,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -31,7 +32,7 @@ from drike.gateway.errors import ENDING, RequestError, UpstreamError, report
 from drike.gateway.feed import EditFeed
 from drike.gateway.guardrails import guardrail_answer
 from drike.gateway.http import relay
-from drike.gateway.http.admission import FEEDBACK, PREFIX, WEBHOOKS, admit, normal_path
+from drike.gateway.http.admission import CAPTURE, FEEDBACK, PREFIX, WEBHOOKS, admit, normal_path
 from drike.gateway.http.keys import Keys, Principal
 from drike.gateway.http.relay import Limits
 from drike.gateway.http.shares import Bodies, Shares
@@ -40,6 +41,7 @@ from drike.gateway.metrics import Metrics
 from drike.gateway.options import Mode
 from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES
 from drike.gateway.slips import checked_reply
+from drike.live.capturing import Captured, capture, draft_of
 from drike.stores.inbox import LARGEST, FullInboxError, Inbox, LargeReportError, report_of
 
 # Ends of paths that are probably for text: /engines/MODEL/completions and the like, of older
@@ -91,6 +93,7 @@ class _Visit:
         await self.client(message)
 
 
+_Given = TypeVar("_Given")
 _Handler = Callable[[_Visit, UpstreamCall, EditFeed, Principal], Awaitable[None]]
 
 
@@ -122,6 +125,7 @@ class Gateway:
         self._usual_route = _Route(self._pass_on, self.limits)
         self._routes: Mapping[bytes, _Route] = {
             FEEDBACK: _Route(self._take_report, _LIMITS_OF_REPORTS),
+            CAPTURE: _Route(self._take_draft, _LIMITS_OF_REPORTS),
             **dict.fromkeys(WEBHOOKS, guardrail),
         }
 
@@ -270,28 +274,59 @@ class Gateway:
         self, visit: _Visit, call: UpstreamCall, feed: EditFeed, principal: Principal
     ) -> None:
         """Keep a report of a wrong answer, and answer with its number. Raises RequestError."""
+        wrong_answer = self._given(report_of, call, principal)
+        author = principal.author if principal.key else None
+        inbox = Inbox(feed.store.database)
+        added = await _in_store(lambda: inbox.take(wrong_answer, author))
+        body = json.dumps({"report": added.number}).encode()
+        await relay.send_json(visit.send, 201, body, visit.headers)
+
+    async def _take_draft(
+        self, visit: _Visit, call: UpstreamCall, feed: EditFeed, principal: Principal
+    ) -> None:
+        """Propose what a person changed in a draft; answer with what was decided, and why.
+
+        Raises RequestError.
+        """
+        given = self._given(draft_of, call, principal)
+        author = principal.author if principal.key else None
+
+        def work() -> Captured:
+            captured = capture(feed.store, given, feed.index, author=author, is_of_key=True)
+            feed.refresh()
+            return captured
+
+        captured = await _in_store(work)
+        status = 200 if captured.report is None else 201
+        body = json.dumps(captured.values()).encode()
+        await relay.send_json(visit.send, status, body, visit.headers)
+
+    def _given(
+        self, read: Callable[[object], _Given], call: UpstreamCall, principal: Principal
+    ) -> _Given:
+        """What a reporter sends, counted against what its key may send. Raises RequestError."""
         self._reports.check(principal)
         try:
-            wrong_answer = report_of(parse(call.body))
+            given = read(parse(call.body))
         except LargeReportError as problem:
             raise RequestError(413, "report_too_large", str(problem)) from None
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
         self._reports.count(principal)
+        return given
 
-        author = principal.author if principal.key else None
-        inbox = Inbox(feed.store.database)
-        try:
-            async with asyncio.timeout(_SECONDS_FOR_STORE):
-                added = await in_daemon_thread(inbox.take, wrong_answer, author)
-        except FullInboxError as problem:
-            raise RequestError(429, "inbox_full", str(problem)) from None
-        except (TimeoutError, StoreError):
-            raise RequestError(
-                503, "unavailable", "the store cannot be used now: send the report again"
-            ) from None
-        body = json.dumps({"report": added.number}).encode()
-        await relay.send_json(visit.send, 201, body, visit.headers)
+
+async def _in_store(work: Callable[[], _Given]) -> _Given:
+    """What work on a store returns. Raises RequestError where it cannot be done now."""
+    try:
+        async with asyncio.timeout(_SECONDS_FOR_STORE):
+            return await in_daemon_thread(work)
+    except FullInboxError as problem:
+        raise RequestError(429, "inbox_full", str(problem)) from None
+    except (TimeoutError, StoreError):
+        raise RequestError(
+            503, "unavailable", "the store cannot be used now: send the report again"
+        ) from None
 
 
 class _ReportsOfKeys:

@@ -10,6 +10,7 @@ from drike.edits.edit import Aspect
 from drike.edits.record import EditRecord, EditVersion, Status
 from drike.gates.index import EditIndex
 from drike.gates.parsed_query import ParsedQuery
+from drike.gates.subject_names import subject_names
 from drike.stores.verifications import QuestionKind
 from drike.text.short_forms import NameMatch, short_forms
 from drike.text.words import Words
@@ -130,8 +131,9 @@ def _shortened(edit: EditVersion, index: EditIndex) -> list[str]:
     Forms for its people, such as "Peruvian", are left out.
     """
     texts = []
-    for name in map(Words.of, edit.record.names):
-        for form in short_forms(name, name.folded()):
+    known = subject_names(edit.record)
+    for name in map(Words.of, known.names):
+        for form in short_forms(name, name.folded(), of_thing=known.of_thing):
             text = edit.record.query_with(form.text(name))
             if form.kind is not NameMatch.DEMONYM and _surely_names(text, edit, index):
                 texts.append(text)

@@ -36,8 +36,8 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
   };
   const DONE = {active: 'is in force', shadow: 'is in shadow', proposed: 'waits for approval', retired: 'is retired', draft: 'is a draft'};
   const MOVED = {propose: 'proposed', approve: 'approved', reject: 'rejected', review: 'reviewed'};
-  const FIELDS = {query: 'Query', target_new: 'New answer', target_true: 'Old answer', subject: 'Subject', aliases: 'Other names', relation: 'Relation', wordings: 'Wordings', negatives: 'Never fires on', object_aliases: 'Other names of the answer', only: 'Only for', valid_from: 'Holds from', valid_to: 'Until', priority: 'Priority', enforce: 'Must apply', owner: 'Owner', review_by: 'Review by', review_days: 'Days between reviews', source: 'Source'};
-  const LISTS = ['aliases', 'wordings', 'negatives', 'object_aliases', 'only'];
+  const FIELDS = {query: 'Query', target_new: 'New answer', target_true: 'Old answer', subject: 'Subject', aliases: 'Other names', not_names: 'Not found as', relation: 'Relation', wordings: 'Wordings', negatives: 'Never fires on', object_aliases: 'Other names of the answer', only: 'Only for', valid_from: 'Holds from', valid_to: 'Until', priority: 'Priority', enforce: 'Must apply', owner: 'Owner', review_by: 'Review by', review_days: 'Days between reviews', source: 'Source'};
+  const LISTS = ['aliases', 'not_names', 'wordings', 'negatives', 'object_aliases', 'only'];
   let versions = [], move = null, entered = {};
 
   const may = (wanted) => window.ROLES.indexOf(role()) >= window.ROLES.indexOf(wanted);
@@ -192,6 +192,18 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
     $('further').open = !!base;
     fill($('why-add'));
     $('add').showModal();
+    return showNames();
+  }
+
+  // The short forms by which the edit in the form will be found, each of which can be struck out.
+  async function showNames() {
+    const {subject, query, aliases, not_names: struck} = $('entry').elements, lines = () => valueOf(struck);
+    const named = subject.value.trim();
+    const {short} = named ? await api('names', {subject: named, query: query.value, aliases: valueOf(aliases)}) : {short: []};
+    const strike = (name, found) => { struck.value = [...lines().filter((line) => line !== name), ...(found ? [] : [name])].join('\n'); };
+    const box = (name) => h('label', {class: 'tick'}, h('input', {type: 'checkbox', ...(lines().includes(name) ? {} : {checked: ''}), onchange: ({target}) => strike(name, target.checked)}), ` ${name}`);
+    $('found-as').hidden = !short.length;
+    fill($('found-as'), h('legend', {}, 'Also found as'), ...short.map(box));
   }
 
   function valueOf(field) {
@@ -238,6 +250,7 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
   act('moving', 'submit', () => makeMove(false));
   act('replace', 'click', () => makeMove(true));
   act('entry', 'submit', () => enter({}));
+  act('entry', 'change', ({target}) => (['subject', 'query', 'aliases'].includes(target.name) ? showNames() : null));
   act('supersede', 'click', () => enter({supersede: true}));
   act('for-approval', 'click', () => enter({propose: true}));
   act('teach', 'submit', (event) => addText(versions[0].id, event.submitter.value, $('text').value, `Edit ${versions[0].id} is changed.`));
