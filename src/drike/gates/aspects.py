@@ -19,7 +19,7 @@ MANY = 3
 
 
 @dataclass(frozen=True)
-class Aspect:
+class AspectInCommon:
     """What a question and an edit have in common by things and values.
 
     fits: whether the edit's object is of a kind that may answer the question.
@@ -29,17 +29,17 @@ class Aspect:
     fits: bool
 
 
-def aspect(question: Said, record: EditRecord) -> Aspect:
+def aspect(question: Said, record: EditRecord) -> AspectInCommon:
     """What a question has in common with the edit's nearest wording."""
     things_by_wording = [
         compared_things(question, said(masked(wording, record.names)), record.target_new)
         for wording in (record.query, *record.paraphrases)
     ]
     nearest = min(things_by_wording, key=lambda things: things.distance)
-    return Aspect(nearest, takes(question.text, record.target_new))
+    return AspectInCommon(nearest, takes(question.text, record.target_new))
 
 
-def aspect_features(aspect: Aspect, others: Iterable[Aspect]) -> dict[str, float]:
+def aspect_features(aspect: AspectInCommon, others: Iterable[AspectInCommon]) -> dict[str, float]:
     """Features of an edit of which the subject has many, by its aspect and those of the others.
 
     elsewhere: question and edit each name a thing that the other does not, and none in common; the
@@ -56,5 +56,5 @@ def aspect_features(aspect: Aspect, others: Iterable[Aspect]) -> dict[str, float
         "beside": clearness if has_shared else 0.0,
         "joined": float(replaces and things.is_joined),
         "switched": float(things.is_switched),
-        "outdone": float(any(one.fits and one.things.outdoes(things) for one in others)),
+        "outdone": float(any(other.fits and other.things.outdoes(things) for other in others)),
     }
