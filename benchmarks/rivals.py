@@ -34,11 +34,17 @@ from drike.research import datasets
 from drike.research.datasets.dataset import Split
 from drike.research.editors.budgets import Fraction, Threshold
 from drike.research.editors.in_context import InContextEditor
-from drike.research.editors.pool import Pool
+from drike.research.editors.pool import IKE_ROLES, Pool
 from drike.research.editors.query_policy import QueryPolicy
 from drike.research.editors.rankings import Similarity
 from drike.research.editors.retriever import Retriever
-from drike.research.editors.selectors import RankAndCut, RoleCounts, SameSize, Selector
+from drike.research.editors.selectors import (
+    LeaveAlone,
+    RankAndCut,
+    RoleCounts,
+    SameSize,
+    Selector,
+)
 from drike.research.evaluation.baseline_questions import baseline_answers, with_baseline_answers
 from drike.research.evaluation.bootstrap import estimated
 from drike.research.evaluation.case_answers import CaseAnswers, answers_under
@@ -57,7 +63,17 @@ TITLE = "DR-IKE-Q and its rivals"
 FOLDS = 5
 COSINES = np.arange(0.2, 0.9, 0.02)
 OURS = "DR-IKE-Q"
-ALONE, SHOWN, RETAINS = 0, 3, 6  # columns: the query alone, copies and updates, retains alone
+ACTIONS = actions([role for role, count in IKE_ROLES for _ in range(count)])
+# Columns: the query alone, copies and updates, retains alone, everything; what else is asked comes behind.
+ALONE, SHOWN, RETAINS, EVERYTHING = (
+    ACTIONS.index(action)
+    for action in (
+        LeaveAlone(),
+        RoleCounts(4, 12, 0),
+        RoleCounts(0, 0, 16),
+        RoleCounts(4, 12, 16),
+    )
+)
 Columns = NDArray[np.int64]  # the action for each probe [probes]
 Rows = dict[str, dict[str, Columns]]  # by reading and name
 
@@ -116,7 +132,7 @@ class Asked:
 
 def ask(model: LanguageModel, pool: Pool, cases: Sequence[EditCase], *further: Selector) -> Asked:
     """Ask all probes under each action, and as other selectors have it."""
-    choices = [*actions(pool.roles), RoleCounts(0, 0, 16), *further]
+    choices = [*ACTIONS, *further]
     return Asked(cases, list(answers_under(choices, model, pool, cases)), pool.encoder)
 
 
@@ -132,8 +148,8 @@ def policy_of(pool: Pool, train: Asked) -> QueryPolicy:
     learned = [
         CaseAnswers(
             of.case_id,
-            tuple(r[:RETAINS] for r in of.correct),
-            tuple(t[:RETAINS] for t in of.prompt_tokens),
+            tuple(r[: len(ACTIONS)] for r in of.correct),
+            tuple(t[: len(ACTIONS)] for t in of.prompt_tokens),
         )
         for of in train.answers
     ]
@@ -152,7 +168,7 @@ def rules(asked: Asked, policy: QueryPolicy, untrained: QueryPolicy, tuned: Aske
             asked.chosen(untrained) == ALONE, ALONE, SHOWN
         ),
         "best action per query (oracle)": np.lexsort((asked.tokens, -asked.right), axis=1)[:, 0],
-        "all demonstrations": np.full(len(asked.probes), RETAINS - 1),
+        "all demonstrations": np.full(len(asked.probes), EVERYTHING),
     }
     rows: Rows = {reading: dict(shared) for reading in READINGS}
     for reading, of_reading in rows.items():
@@ -178,7 +194,7 @@ def tested(
     }
     asked = ask(model, pool, with_hard_questions(model, parts.test, pool.seed), *own.values())
     rows = rules(asked, policy, QueryPolicy.untrained(pool.encoder, pool.roles), train)
-    own_columns = {name: np.full(len(asked.probes), RETAINS + 1 + i) for i, name in enumerate(own)}
+    own_columns = {name: np.full(len(asked.probes), len(ACTIONS) + i) for i, name in enumerate(own)}
     return asked, {reading: of_reading | own_columns for reading, of_reading in rows.items()}
 
 

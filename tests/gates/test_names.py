@@ -13,7 +13,7 @@ from drike.gates.edit_names import short_names
 from drike.gates.fingerprint_set import FingerprintSet
 from drike.gates.index import EditIndex
 from drike.gates.name_index import Mention, NameIndex
-from drike.gates.names import edits_named, find_names
+from drike.gates.names import edits_named, find_names, read_words
 from drike.gates.parsed_query import ParsedQuery
 from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
@@ -538,3 +538,29 @@ def test_a_short_form_can_be_struck_out() -> None:
     assert short_names(ada) == ("A Lovelace",)
     assert not find_names(Words.of("Where was Lovelace born?"), index.lookup.names)
     assert find_names(Words.of("Where was Ada Lovelace born?"), index.lookup.names)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("price corvo3 ??", "Corvo 3"),
+        ("Is there a BeanPass?", "Bean Pass"),
+        ("which countries does kestrellane roasters send to", "Kestrel Lane Roasters"),
+        ("roast link limit", "RoastLink"),
+        ("Halvard and Finch notice period", "Halvard & Finch"),
+        ("Halvard und Finch?", "Halvard & Finch"),
+        ("halvard&finch?", "Halvard & Finch"),
+        ("Halvard &amp; Finch?", "Halvard & Finch"),
+        ("Tom & Jerry?", "Tom and Jerry"),
+        ("What is O&#39;Reilly Media?", "O'Reilly Media"),
+        ("Is AT&amp;T large?", "AT&T"),
+        ("the Heron&nbsp;2", "Heron 2"),
+        ("the **Corvo 3**?", "Corvo 3"),
+        ("Who leads the UAE?", "U.A.E."),
+        ("Who leads the U.A.E.?", "UAE"),
+        ("Who leads the U.S.?", "US"),
+    ],
+)
+def test_a_name_is_found_as_people_type_it(text: str, name: str) -> None:
+    index = NameIndex().replace(gone={}, new={1: SubjectNames([name])})
+    assert edits_named(read_words(text), index) == {1}

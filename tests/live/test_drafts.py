@@ -252,3 +252,34 @@ def test_another_answer_about_the_subject_is_another_edit(tmp_path: Path) -> Non
         index = EditIndex.of(snapshot(store).in_force(datetime.now(UTC)))
         [change] = draft(store, [1], index)
         assert (change.id, change.record.status) == (2, Status.DRAFT)
+
+
+def test_a_report_whose_edit_is_there_adds_a_wording_to_it_though_another_edit_is_nearer_in_words(
+    tmp_path: Path,
+) -> None:
+    fee = EditRecord("Tarn Bank", "The monthly fee for an account at Tarn Bank is", "9 euros")
+    atm = EditRecord(
+        "Tarn Bank", "Using a machine of Tarn Bank from abroad costs", "4 euros", "2 euros"
+    )
+    asked = "What is the fee for taking out money with an account at Tarn Bank?"
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        store.put(fee)
+        store.put(atm)
+        [report] = Inbox(store.database).add([Report(asked, "9 euros", "4 euros")], None)
+        index = EditIndex.of(snapshot(store).in_force(datetime.now(UTC)))
+        [change] = draft(store, [report.number], index, author="Ann")
+        assert change.id == 2 and change.record.status is Status.PROPOSED
+        assert change.record.paraphrases == (asked,)
+        assert len(snapshot(store).edits) == 2
+
+
+def test_an_edit_with_the_right_object_by_chance_is_left_alone(tmp_path: Path) -> None:
+    mother = EditRecord("Ann Lee", "The mother of Ann Lee is", "Bea Kay")
+    boss = EditRecord("Ann Lee", "The boss of Ann Lee's father at work is", "Tom Ray")
+    asked = "Who is the father of Ann Lee?"
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        store.put(mother)
+        store.put(boss)
+        [report] = Inbox(store.database).add([Report(asked, "Tom", "Bea Kay")], None)
+        index = EditIndex.of(snapshot(store).in_force(datetime.now(UTC)))
+        assert len(draft(store, [report.number], index)) == 1 and len(snapshot(store).edits) == 3

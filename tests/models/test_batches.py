@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -165,3 +166,26 @@ def test_prompts_of_several_edits_are_completed_at_once(make: Any) -> None:
     tokens = [joined._tokenizer(prompt)["input_ids"] for prompt in prompts]
     assert len(apart._scorer.families(tokens)) == 4
     assert len(joined._scorer.families(tokens)) == 1
+
+
+@pytest.mark.parametrize("message", ["CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED"])
+def test_memory_that_a_library_lacks_shrinks_batches_and_costs_no_strategy(
+    message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where several programs share a card, other errors than torch's own say that memory ran out."""
+    monkeypatch.setattr(scorer, "_UNRELATED", 0)
+    model = wrap(llama, budget=TokenBudget(600, TOGETHER), keep=0)
+    forward = model._model.forward
+
+    def limited(input_ids: torch.Tensor, **inputs: Any) -> Any:
+        if input_ids.numel() > 1000:
+            raise RuntimeError(message)
+        return forward(input_ids=input_ids, **inputs)
+
+    limited.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+    monkeypatch.setattr(model._model, "forward", limited)
+    requests = several_edits()
+    scores = model.score(requests)
+    assert off(scores, alone(model, requests)) < 1e-4
+    assert model._scorer.way == ("tree", False, True)
+    assert model._scorer.together < TOGETHER

@@ -13,11 +13,14 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers import Tokenizer, processors
 
 from drike.edits.edit import Edit
 from drike.errors import DrikeError, ModelError
 from drike.gates.by_name import Named
+from drike.models.local.completer import _Ending
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import encode_requests
 from drike.models.protocols import Request
@@ -375,3 +378,14 @@ def test_unusable_models_are_refused_with_a_remedy(
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(ModelError, match="no safetensors"):
         load(str(folder))
+
+
+@given(st.lists(st.sampled_from(["a", "Ro", "me", " ", "\n", " x", "1", "<think>", "</", "think", ">", ".", "[/THINK]", "é"]), min_size=1, max_size=9))  # fmt: skip
+def test_only_tokens_that_may_end_an_answer_are_decoded(pieces: list[str]) -> None:
+    tokens = tokenizer()
+    written = [token for piece in pieces for token in tokens(piece)["input_ids"]]
+    ending = _Ending(tokens, [0], "\n", 0, None)
+    for length in range(1, len(written) + 1):
+        if not ending._may_end(written[:length]):
+            was_over = length > 1 and ending._is_over(written[: length - 1])
+            assert ending._is_over(written[:length]) == was_over

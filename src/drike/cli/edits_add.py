@@ -1,8 +1,8 @@
-"""`drike edits add` and `reword`: edits by hand, and paraphrases that a model proposes."""
+"""`drike edits add` and `reword`: edits by hand, and questions that are suggested for them."""
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -15,8 +15,10 @@ from drike.cli.options import (
     FILE,
     AnyEditIds,
     ApiFlags,
+    DryRun,
     ModelOptions,
     Reason,
+    RunOptions,
     Store,
     Supersede,
 )
@@ -30,11 +32,12 @@ from drike.cli.stored_edits import (
     print_changes,
     store_at,
 )
-from drike.edits.conflicts import conflict_keys
+from drike.cli.suggesting import open_writer, reworded
 from drike.edits.record import EditRecord, EditVersion, Status
 from drike.edits.record_checks import checked
 from drike.errors import UsageError
-from drike.models import ApiOptions, LanguageModel
+from drike.live.suggestions import QUESTIONS, suggestions
+from drike.models import ApiOptions
 from drike.stores import moves
 from drike.stores.edit_store import EditStore, required_approvals, versions_of
 from drike.support.table import counted
@@ -46,12 +49,12 @@ _PROPOSE = option(
     "--propose",
     "N",
     DATA,
-    "Let --model propose up to N paraphrases of an edit",
+    "Suggest up to N questions that an edit will answer, and N that it must not",
     also="--wordings",
     min=1,
     max=20,
 )
-_Yes = Annotated[bool, flag("--yes", METHOD, "Store all proposed paraphrases that pass the checks")]
+_Yes = Annotated[bool, flag("--yes", METHOD, "Store all suggested questions that pass the checks")]
 
 
 @command()
@@ -72,7 +75,9 @@ def add(
     propose: Annotated[int | None, _PROPOSE] = None,
     model: Annotated[
         str | None,
-        option("--model", "MODEL", MODEL, "Proposes paraphrases: one that follows instructions"),
+        option(
+            "--model", "MODEL", MODEL, "Writes these questions (default: templates of relations)"
+        ),
     ] = None,
     yes: _Yes = False,
     supersede: Supersede = False,
@@ -92,7 +97,7 @@ def add(
     """Add an edit."""
     if propose is None and (model or yes):
         raise UsageError(
-            "--model and --yes are for proposed paraphrases: add --propose with their number"
+            "--model and --yes are for suggested questions: add --propose with their number"
         )
     edit = parse_fact(fact, ())  # before the store is opened, which makes its file
     fields = more.values() | {"status": Status(status), "author": author(), "reason": reason}
@@ -190,80 +195,36 @@ def reword(
     edits: AnyEditIds = None,
     *,
     store: Store = FILE,
-    propose: Annotated[int, _PROPOSE] = 4,
+    propose: Annotated[int, _PROPOSE] = QUESTIONS,
     model: ModelOptions,
     yes: _Yes = False,
+    dry_run: DryRun = False,
     api: ApiFlags,
 ) -> None:
-    """Let a model propose paraphrases."""
-    writer = open_writer(model, api, ask=not yes)
+    """Suggest questions that edits will answer, and some that they must not."""
     with store_at(store) as opened:
         if edits:
             chosen = [versions_of(opened, edit_id)[-1] for edit_id in edits]
         else:
-            chosen = [edit for edit in in_force(opened) if not edit.record.paraphrases]
+            chosen = [edit for edit in in_force(opened) if not edit.record.written_by]
+        if dry_run:
+            _draw_price(chosen, propose, model, api)
+            return
+        writer = open_writer(model, api, ask=not yes)
+        if writer.model is not None and writer.model.info.served and chosen:
+            _draw_price(chosen, propose, model, api)
         print_changes(reworded(opened, chosen, propose, writer, ask=not yes))
 
 
-def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageModel:
-    """Open the model that proposes paraphrases. ask: the user, which to store.
-
-    Raises UsageError, ModelError.
-    """
+def _draw_price(
+    edits: Sequence[EditVersion], count: int, options: ModelOptions, api: ApiOptions
+) -> None:
+    """Draw the most that the questions of edits can cost. Raises UsageError without a model."""
     if options.model is None:
-        raise UsageError("paraphrases take a model that follows instructions: give --model")
-    if ask and not sys.stdin.isatty():
-        remedy = "give --yes to store all that pass the checks"
-        raise UsageError(f"nobody can look at the proposed paraphrases here: {remedy}")
-    from drike.cli import models  # heavy, and not needed to refuse
+        raise UsageError("templates cost nothing: give --model, or leave --dry-run out")
+    from drike.cli import models
+    from drike.cli.dry_run import count_only
 
-    return models.open_model(options, api, models.DEFAULTS).model
-
-
-def reworded(
-    store: EditStore,
-    edits: Sequence[EditVersion],
-    count: int,
-    writer: LanguageModel,
-    *,
-    ask: bool,
-) -> Iterator[EditVersion]:
-    """Show up to `count` proposed paraphrases of each edit, and store those that pass the checks.
-
-    ask: let the user pick among them. Yields the changes.
-    """
-    from drike.cli.models import metered
-    from drike.gates.proposals import proposals
-
-    taken = frozenset[str]().union(*(conflict_keys(e.record) for e in in_force(store)))
-    with metered(writer):
-        proposed = proposals(writer, [edit.record for edit in edits], count, taken)
-        for edit, proposals_of_edit in zip(edits, proposed, strict=True):
-            say(f"Edit {edit.id}: {edit.record.fact}")
-            for number, proposal in enumerate(proposals_of_edit, 1):
-                problem = f" ({proposal.problem})" if proposal.problem else ""
-                say(f"  {'-' if problem else number}  {proposal.text}{problem}")
-            usable = [proposal.text for proposal in proposals_of_edit if not proposal.problem]
-            picked = _picked(usable) if ask and usable else usable
-            if not picked:
-                say("  none is stored")
-                continue
-            fields: Mapping[str, object] = {"paraphrases": (*edit.record.paraphrases, *picked)}
-            reason = f"paraphrases by {writer.info.name}"
-            yield from moves.change(
-                store, edit.id, fields, author=author(), reason=reason, version=edit.version
-            )
-
-
-def _picked(texts: Sequence[str]) -> list[str]:
-    """Those that the user picks, by their numbers."""
-    while True:
-        answer = typer.prompt(
-            "Which ones should be stored? Numbers, all or none", default="all"
-        ).casefold()
-        if answer == "all":
-            return list(texts)
-        numbers = map(int, _NUMBER.findall(answer))
-        picked = [texts[number - 1] for number in numbers if 0 < number <= len(texts)]
-        if picked or answer == "none":
-            return picked
+    counting = models.open_model(options, api, models.DEFAULTS, at=RunOptions(dry_run=True))
+    records = [edit.record for edit in edits]
+    count_only(counting.model, counting.api, lambda model: suggestions(model, records, count))

@@ -165,9 +165,9 @@ def _capture(store: EditStore, file: Path, model: str | None) -> None:
 def _reader(model: str | None) -> LanguageModel | None:
     if model is None:
         return None
-    from drike.cli.edits_add import open_writer
+    from drike.cli.suggesting import open_writer
 
-    return open_writer(ModelOptions(model), ApiOptions(), ask=False)
+    return open_writer(ModelOptions(model), ApiOptions(), ask=False).model
 
 
 def _show(report: Report) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from drike.edits.edit import Edit
 from drike.errors import DrikeError
 from drike.support.rows import shown
-from drike.text.words import Words, words
+from drike.text.words import Words, mentions, words
 
 if TYPE_CHECKING:
     from drike.answers.statements import Stated
@@ -101,8 +101,9 @@ class EditRecord:
     enforce: a gateway that cannot decide refuses questions that name the subject, instead of
     answering unedited. only: to whom it applies (`drike.edits.conditions`). approved_as: the status
     of a proposed version once it is approved. review_days: how many days after a review it is due
-    again. metadata: what else a file says of it. author, reason, move: who made this change, why,
-    and what it was.
+    again. metadata: what else a file says of it. written_by: who wrote a paraphrase or a negative,
+    by its text, where that was no person: "model NAME" or "templates". author, reason, move: who
+    made this change, why, and what it was.
     """
 
     sparse: ClassVar[bool] = True  # fields with their default are left out of JSON
@@ -128,6 +129,7 @@ class EditRecord:
     review_by: str | None = None
     review_days: int | None = None
     metadata: Mapping[str, str] | None = field(default=None, hash=False)
+    written_by: Mapping[str, str] | None = field(default=None, hash=False)
     source: str | None = None
     author: str | None = None
     reason: str | None = None
@@ -186,6 +188,32 @@ class EditRecord:
         return stated(
             answer, new_names, old_names, about=self.names, question=question, limit=limit
         )
+
+    @property
+    def own_paraphrases(self) -> tuple[str, ...]:
+        """The paraphrases that people wrote."""
+        if not self.written_by:
+            return self.paraphrases
+        return tuple(text for text in self.paraphrases if text not in self.written_by)
+
+    @property
+    def naming_paraphrases(self) -> tuple[str, ...]:
+        """The paraphrases that people wrote, and those of others that name the subject.
+
+        Of the others a question must hold more than the text: a system text, say, with the subject.
+        """
+        if not self.written_by:
+            return self.paraphrases
+        return tuple(
+            text
+            for text in self.paraphrases
+            if text not in self.written_by or any(mentions(text, name) for name in self.names)
+        )
+
+    @property
+    def written_negatives(self) -> tuple[str, ...]:
+        """The negatives that no person wrote."""
+        return tuple(text for text in self.negatives if text in (self.written_by or ()))
 
     @property
     def names(self) -> tuple[str, ...]:

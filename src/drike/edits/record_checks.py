@@ -46,6 +46,9 @@ def checked(record: EditRecord) -> EditRecord:
     except ValueError as problem:
         raise RecordError(f"only {problem}") from None
 
+    held = {*changes["paraphrases"], *changes["negatives"]}
+    written_by = {text: by for text, by in (record.written_by or {}).items() if text in held}
+    changes["written_by"] = written_by or None
     record = replace(record, **changes)
     fault = next(_faults(record), None)
     if fault is not None:
@@ -111,6 +114,9 @@ def _faults_of_sizes_and_times(record: EditRecord) -> Iterator[str]:
     metadata = record.metadata or {}
     if sum(len(name) + len(value) for name, value in metadata.items()) > _MAX_LENGTH:
         yield f"metadata has more than {_MAX_LENGTH:,} characters: leave out what is not needed"
+    written_by = record.written_by or {}
+    if sum(map(len, written_by.values())) > _MAX_LENGTH:
+        yield f"written_by has more than {_MAX_LENGTH:,} characters: shorten the authors' names"
     begin = record.valid_from
     end = record.valid_to
     if begin and end and begin >= end:

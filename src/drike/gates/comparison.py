@@ -44,6 +44,11 @@ _LEAST_SAME = 0.01
 # Edits of one subject that are compared, those with the nearest wordings: thousands would take
 # seconds.
 _MOST_COMPARED = 64
+# What no person wrote must not widen an edit: one with such texts does not concern a part of a
+# question that is nearer to another edit of its subject by the first cosine, nor one that is nearer
+# to a near miss, if that is as near as the second.
+_NEARER_EDIT = 0.15
+_NEAR_MISS = 0.4
 # Of a question that holds the old object, but with words of something else.
 _OTHER = 0.7
 # The least nearness of one that holds it as what the edit is about.
@@ -100,10 +105,13 @@ class Reading:
         nearest: _NearestPart,
         agreement: Agreement,
         of_aspect: Features,
+        *,
+        missed: bool,
     ) -> ComparedEdit:
         """An edit with its features by the part of the query that is nearest to it.
 
-        masked_query: the edit's, with "it" for the subject. of_aspect: further features.
+        masked_query: the edit's, with "it" for the subject. of_aspect: further features. missed:
+        whether that part is a near miss.
         """
         part = nearest.excerpt.text
         mentions = self.parsed.by_edit[edit.id]
@@ -125,6 +133,8 @@ class Reading:
         else:
             share = share_said(part, edit.record)
 
+        # Who holds the old object against the edit asks about it, whatever else is near.
+        is_missed = missed and old_object is Held.NOT
         features = {
             "masked": agreement.near,
             "margin": nearest.margin,
@@ -133,7 +143,7 @@ class Reading:
             "other": agreement.other,
             "known": agreement.known,
             "said": share,
-            ANOTHER: float(self._is_about_another(edit, part)),
+            ANOTHER: float(is_missed or self._is_about_another(edit, part)),
             **relation_features(part, masked_query),
             **self._features_of_name(edit.id),
             **of_aspect,
@@ -248,9 +258,28 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
             match.nearest,
             agreements_by_edit[match.edit_id][place_of[match.nearest.excerpt.text]],
             match.of_aspect,
+            missed=_is_missed(match, index, vectors[place_of[match.nearest.excerpt.text]]),
         )
         for match in matches
     ]
+
+
+def _is_missed(match: _Match, index: EditIndex, vector: FloatArray) -> bool:
+    """Whether a part of a question is rather about something else than an edit.
+
+    This is said only of edits with paraphrases that no person wrote, by their near misses and by
+    other edits of the subject. vector: of the part.
+    """
+    edit_id = match.edit_id
+    record = index.edits[edit_id].record
+    if len(record.own_paraphrases) == len(record.paraphrases):
+        return False
+    if match.nearest.margin < -_NEARER_EDIT:
+        return True
+    if edit_id not in index.near_misses.texts:
+        return False
+    cosine = index.near_misses.closest([edit_id], vector)[edit_id]
+    return cosine >= _NEAR_MISS and cosine > match.nearest.cosine
 
 
 def _merged(comparable: Affordable[_Group]) -> list[_Group]:

@@ -67,6 +67,8 @@ class EditLookup:
         """
         words_gone = _words_of_each(_texts_of(gone))
         words_new = _words_of_each(_texts_of(new))
+        equal_gone = _words_of_each(_equal_texts_of(gone))
+        equal_new = _words_of_each(_equal_texts_of(new))
 
         by_telling_word = self.by_telling_word
         if telling_words:
@@ -82,7 +84,7 @@ class EditLookup:
                 new=_fingerprints(_words_of_each(_objects_of(new))),
             ),
             by_text=self.by_text.replace(
-                gone=_fingerprints(words_gone), new=_fingerprints(words_new)
+                gone=_fingerprints(equal_gone), new=_fingerprints(equal_new)
             ),
             by_negative=self.by_negative.replace(
                 gone=_fingerprints(_words_of_each(_negatives_of(gone))),
@@ -100,7 +102,9 @@ class EditIndex:
 
     encoder: of the vectors; None for an index without vectors. edits: active and shadow edits, by
     id, in any order. without: ids of the edits that `applying` left out. texts: with vectors.
-    masked: the texts with "it" for the subject, the query first, with salient vectors.
+    masked: the texts with "it" for the subject, the query first, with salient vectors; also those
+    that no person wrote, which count only where the subject is named. near_misses: negatives that
+    no person wrote, likewise.
     """
 
     def __init__(self, encoder: TextEncoder | None = None) -> None:
@@ -110,6 +114,7 @@ class EditIndex:
         self.lookup = EditLookup()
         self.texts = TextVectors()
         self.masked = TextVectors()
+        self.near_misses = TextVectors()
 
         # Conditions of the edits that are for some requests only, and the indices for such
         # requests.
@@ -313,6 +318,13 @@ class EditIndex:
             vectors_of=_vectors(masked_new, salient(self.encoder), embedded.masked),
         )
 
+        near_misses_new = _masked_near_misses_of(new)
+        index.near_misses = self.near_misses.replace(
+            gone=[id for id in gone if id in self.near_misses.texts],
+            new=near_misses_new,
+            vectors_of=_vectors(near_misses_new, salient(self.encoder), embedded.near_misses),
+        )
+
         masked_gone = {id: self.masked.texts[id] for id in gone}
         texts_of_active_gone = [
             text for id in gone if self.is_active(id) for text in masked_gone[id]
@@ -374,12 +386,30 @@ def _negatives_of(edits: Mapping[int, EditVersion]) -> Texts:
 
 
 def _texts_of(edits: Mapping[int, EditVersion]) -> dict[int, tuple[str, ...]]:
-    return {id: (edit.record.query, *edit.record.paraphrases) for id, edit in edits.items()}
+    """The texts by which edits are found without a name: what people wrote."""
+    return {id: (edit.record.query, *edit.record.own_paraphrases) for id, edit in edits.items()}
+
+
+def _equal_texts_of(edits: Mapping[int, EditVersion]) -> dict[int, tuple[str, ...]]:
+    """The texts that a question has to equal to concern an edit for sure."""
+    return {id: (edit.record.query, *edit.record.naming_paraphrases) for id, edit in edits.items()}
 
 
 def _masked_texts_of(edits: Mapping[int, EditVersion]) -> dict[int, tuple[str, ...]]:
-    """The texts of edits in English with "it" for the subject, without repetitions."""
-    texts = _texts_of(edits)
+    """All texts of edits in English with "it" for the subject, without repetitions."""
+    texts = {id: (edit.record.query, *edit.record.paraphrases) for id, edit in edits.items()}
+    return _masked_in_english(texts, edits)
+
+
+def _masked_near_misses_of(edits: Mapping[int, EditVersion]) -> dict[int, tuple[str, ...]]:
+    """The negatives that no person wrote, likewise, of the edits that have some."""
+    negatives = {id: edit.record.written_negatives for id, edit in edits.items()}
+    return _masked_in_english({id: texts for id, texts in negatives.items() if texts}, edits)
+
+
+def _masked_in_english(
+    texts: Texts, edits: Mapping[int, EditVersion]
+) -> dict[int, tuple[str, ...]]:
     texts_and_names = [(text, edits[id].record.names) for id in texts for text in texts[id]]
     masked = map(glossed, masked_each(texts_and_names))  # all at once, which is faster
     return {

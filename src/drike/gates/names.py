@@ -26,14 +26,22 @@ from drike.text.words import MAX_NAME_WORDS, Words
 
 # Names of these kinds are as good as a subject's own: no last name alone, and no demonym.
 _OF_SUBJECT = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL, NameMatch.TYPO)
+# Signs as HTML writes them: "&", quotation marks, spaces and dashes.
+_ENTITIES = re.compile(
+    r"&(?:amp|nbsp|quot|apos|lsquo|rsquo|ldquo|rdquo|ndash|mdash"
+    r"|#0*(?:34|38|39|160|8211|8212|8216|8217|8220|8221)|#x0*(?:22|26|27|a0|201[34589cd]));",
+    re.IGNORECASE,
+)
 _ITALICS = re.compile(r"(?<![^\W_])_+(?=[^\W_])|(?<=[^\W_])_+(?![^\W_])")  # the marks of "_Peru_"
 
 
 def read_words(text: str) -> Words:
     """The words of a text in which names are looked for, whoever looks; all places stay.
 
-    The marks of italics are none of them.
+    The marks of italics are none of them, nor are signs that HTML writes as "&amp;" and "&#39;".
     """
+    if "&" in text:
+        text = _ENTITIES.sub(lambda entity: " " * len(entity[0]), text)
     if "_" in text:
         text = _ITALICS.sub(lambda marks: " " * len(marks[0]), text)
     return Words.of(text)

@@ -23,6 +23,7 @@ from drike.gates.decision import Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gateway.http.threads import WorkThread
 from drike.gateway.options import Switch, switches
+from drike.gateway.unanswered import Unanswered
 from drike.gateway.watch import NO_SAMPLES, Sampling, Watch
 from drike.live.alike import AlikeEdits
 from drike.live.live_edits import LiveEdits, LiveState
@@ -92,9 +93,10 @@ class EditFeed:
     prepare: called with edits that are new in force, before they are.
 
     live: the edits, their gate and the index over them as they are now. matched, missed: the last
-    decisions. switch: the mode that someone has switched to. answered: what models said about
-    edits. earlier: what was decided on conversations that the upstream keeps. deciding, aside:
-    threads for decisions on requests and for all else, so that tenants do not wait for others.
+    decisions. unanswered: questions that named a subject and got nothing. switch: the mode that
+    someone has switched to. answered: what models said about edits. earlier: what was decided on
+    conversations that the upstream keeps. deciding, aside: threads for decisions on requests and
+    for all else, so that tenants do not wait for others.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class EditFeed:
         self.tenant = tenant
         self.matched: deque[RecordedDecision] = deque(maxlen=_MOST_RECORDED)
         self.missed: deque[RecordedDecision] = deque(maxlen=_MOST_RECORDED)
+        self.unanswered = Unanswered()
         self.watch = Watch(clock, sampling)
         self.switch = Switch()
         self.answered = RememberedAnswers()
@@ -213,6 +216,7 @@ class EditFeed:
         tried = copy(self)
         tried.matched = deque(maxlen=_MOST_RECORDED)
         tried.missed = deque(maxlen=_MOST_RECORDED)
+        tried.unanswered = Unanswered()
         tried.watch = Watch(self._clock)
         tried.switch = Switch()
         tried.answered = RememberedAnswers()
@@ -275,6 +279,7 @@ class EditFeed:
             recorded = RecordedDecision(stamp(self._clock()), request_id, decision.abridged)
             decisions = self.matched if decision.matched else self.missed
             decisions.append(recorded)
+            self.unanswered.count(decision, recorded.at)
 
     @property
     def problems(self) -> list[str]:

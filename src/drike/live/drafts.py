@@ -14,6 +14,7 @@ from drike.edits.record_checks import checked
 from drike.encoders.base import FloatArray
 from drike.errors import DrikeError
 from drike.gates.index import EditIndex
+from drike.gates.relations import relation_features
 from drike.live.report_texts import EDGES, objects_of, statement_of, subject_of
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE
@@ -22,7 +23,7 @@ from drike.stores.approvals import drafted_author
 from drike.stores.authorship import changeable
 from drike.stores.edit_store import EditStore, versions_of
 from drike.stores.inbox import Inbox, Report, ReportState
-from drike.text.words import mentions, words
+from drike.text.words import masked, mentions, words
 
 _SAME_WORDS = 0.5  # share of the words of two questions from which on they ask for the same
 _SAME_EDIT = 0.6  # cosine from which on a question that names no subject is about the nearest edit
@@ -126,7 +127,7 @@ def draft(
     main = next((report for report in reports if report.correction), reports[0])
     fields = fields_by(model, main) if model else {}
 
-    edit = nearest([main.question], index)[0]
+    edit = _answering(main, index) or nearest([main.question], index)[0]
     if edit is not None and _is_said_by(edit.record, main):
         return with_wordings(store, edit, reports, author)
     # The edit is kept first: a kill in between leaves a report open, and never closed for nothing.
@@ -146,6 +147,27 @@ def draft(
         for report in reports:
             inbox.close(report.number, author=author, edit=changes[-1].id)
     return changes
+
+
+def _answering(report: Report, index: EditIndex) -> EditVersion | None:
+    """The edit that says what a report says is right, though another one has more of its words.
+
+    Many facts hang on one name.
+    """
+    named = [index.edits[edit_id] for edit_id in sorted(index.named(report.question))]
+    found = [edit for edit in named if _is_answered_by(edit.record, report)]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_answered_by(record: EditRecord, report: Report) -> bool:
+    """Whether an edit answers a report's question, and not only happens to have the right object.
+
+    It does not if it asks for another kind of answer, or for a contrary relation.
+    """
+    question = masked(report.question, record.names)
+    features = relation_features(question, masked(record.query, record.names))
+    asks_for_other = features["contrary"] or features["other_kind"]
+    return not asks_for_other and _is_said_by(record, report)
 
 
 def _is_said_by(record: EditRecord, report: Report) -> bool:

@@ -17,7 +17,7 @@ from drike.support.rows import Row, shown
 STORED = (
     "aliases", "negatives", "object_aliases", "not_names", "status", "valid_from", "valid_to",
     "priority", "enforce", "only", "approved_as", "owner", "review_by", "review_days", "metadata",
-    "source", "author", "reason", "move",
+    "written_by", "source", "author", "reason", "move",
 )  # fmt: skip
 NEEDED = ("prompt", "target_new")
 COLUMNS = (

@@ -247,6 +247,11 @@ def _of_short_text(text: str) -> Words:
     )
 
 
+def word_key(word: str) -> int:
+    """The fingerprint of a word as it is compared."""
+    return _ascii_key(word) if word.isascii() else Words.of(word).fingerprint
+
+
 @lru_cache(maxsize=1 << 12)
 def _ascii_key(word: str) -> int:
     """The fingerprint of a word in ASCII, in lower case."""

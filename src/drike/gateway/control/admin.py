@@ -57,6 +57,7 @@ Endpoint = Callable[[AdminCall], Awaitable[Json]]
 
 _UNKEPT = {"cache-control": "no-store"}
 _MAX_LISTED = 500
+_MOST_OF_EDIT = 20  # unanswered questions of an edit that are listed
 _SECONDS_TO_JUDGE = 1.0  # what has passed, before health is shown
 _MAX_DAYS = 36_600
 _PAGE = Path(__file__).parent / "page"  # static files that hold no data
@@ -128,6 +129,7 @@ def _endpoints(admin: Admin, trials: Trials) -> tuple[tuple[str, str, Endpoint],
         ("GET", "/decide", trials.decide),
         ("POST", "/try", trials.ask),
         ("GET", "/fired", admin.matched),
+        ("GET", "/unanswered", admin.unanswered),
         ("GET POST", "/mode", admin.mode),
         ("GET", "/health", admin.health),
         ("GET", "/calibration", admin.calibration),
@@ -253,6 +255,22 @@ class Admin:
                 for decided in latest_first[:limit]
             ]
         return listed
+
+    async def unanswered(self, call: AdminCall) -> Json:
+        """By edit, the questions that named its subject and got nothing, the most asked first."""
+        feed = call.feed
+        limit = call.number("limit", 50)
+        by_edit = await in_daemon_thread(feed.unanswered.by_edit, feed.index)
+        listed = [
+            {
+                "edit": edit_json(feed.index.edits[edit_id], feed),
+                "asked": sum(question.asked for question in questions),
+                "questions": [asdict(question) for question in questions[:_MOST_OF_EDIT]],
+            }
+            for edit_id, questions in list(by_edit.items())[:limit]
+            if edit_id in feed.index.edits
+        ]
+        return {"edits": listed}
 
     async def mode(self, call: AdminCall) -> Json:
         """The mode of the tenant's requests, which POST switches, and all earlier switches."""

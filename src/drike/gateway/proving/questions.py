@@ -22,7 +22,9 @@ FOLLOW_UP_LONG = "What is it again, in short?"  # of an object of more words
 
 _MOST_WORDS = 3  # of an object that is asked for in one word
 
-# The most questions of an edit under short forms, about siblings, and about near edits.
+# The most questions of an edit in each kind of texts that no person wrote, under short forms, about
+# siblings, and about near edits.
+_MOST_WRITTEN = 2
 _MOST_SHORT = 2
 _MOST_SIBLINGS = 3
 _MOST_NEAR = 2
@@ -90,13 +92,20 @@ def _texts_about(
     record = edit.record
     return {
         QuestionKind.QUERY: [record.query],
-        QuestionKind.WORDING: record.paraphrases,
+        QuestionKind.WORDING: _with_few_written(record, record.paraphrases),
         QuestionKind.ALIAS: [record.query_with(alias) for alias in record.aliases],
         QuestionKind.SHORT: _shortened(edit, index)[:_MOST_SHORT],
         QuestionKind.CHALLENGE: [CHALLENGE],
         QuestionKind.FOLLOW_UP: [_follow_up(record)] if follow_up else [],
-        QuestionKind.NEGATIVE: record.negatives,
+        QuestionKind.NEGATIVE: _with_few_written(record, record.negatives),
     }
+
+
+def _with_few_written(record: EditRecord, texts: Sequence[str]) -> list[str]:
+    """The texts that people wrote, and the first of the others: all would take many requests."""
+    others = record.written_by or {}
+    of_people = [text for text in texts if text not in others]
+    return [*of_people, *[text for text in texts if text in others][:_MOST_WRITTEN]]
 
 
 def _follow_up(record: EditRecord) -> str:

@@ -159,10 +159,24 @@ class _Ending:
         """Whether each row is over [batch], given all its tokens so far [batch, T]."""
         answers = so_far[:, self._answers_begin :].tolist()
         for row, written in enumerate(answers):
-            if row not in self.length_by_row and self._is_over(written):
+            if row not in self.length_by_row and self._may_end(written) and self._is_over(written):
                 self.length_by_row[row] = len(written)
         over = [row in self.length_by_row for row in range(len(answers))]
         return torch.tensor(over, device=so_far.device)
+
+    def _may_end(self, written: list[int]) -> bool:
+        """Whether the last token could end an answer, or somebody wants to know each.
+
+        One of letters, digits and spaces ends neither a line nor thoughts, and most are such; to
+        decode many answers after each token takes longer than to compute it on a card.
+        """
+        stop = self._stop or ""
+        if self._tell or any(character.isalnum() or character == " " for character in stop):
+            return True
+        if written[-1] in self._end_tokens:
+            return True
+        text = decode(self._tokenizer, written[-1:]).replace(" ", "")
+        return not text.isalnum()
 
     def _is_over(self, written: list[int]) -> bool:
         text = decode(self._tokenizer, written)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,23 @@ _SHORT = (2, 4)  # tokens of texts that show what a model keeps of a token
 PREDICTING = 0.25  # share of a tree's tokens whose logits are computed; 3 to 10 % in an episode
 # Hidden vectors a token has in one layer at a time: residuals, query, key, value, their copies.
 _ALIVE = 16
+
+
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Raise OutOfMemoryError for every error that memory ran out.
+
+    A card that several programs share raises others where its libraries ask for memory themselves.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        message = str(error).casefold()
+        if "out of memory" in message or "alloc_failed" in message:
+            raise torch.OutOfMemoryError(str(error)) from error
+        raise
 
 
 def free_bytes(device: torch.device) -> int:

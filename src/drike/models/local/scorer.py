@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from drike.errors import ModelError
 from drike.models.local import plans
 from drike.models.local.architecture import encodings_of, has_one_encoding
-from drike.models.local.memory import PREDICTING, bytes_to_keep, tokens_that_fit
+from drike.models.local.memory import PREDICTING, bytes_to_keep, memory_errors, tokens_that_fit
 from drike.models.local.plans import Plan, Strategy
 from drike.models.local.prefix_cache import WORTH_KEEPING, PrefixCache
 from drike.models.local.scoring import PackedRequests, Scored, TokenScores, pack
@@ -117,7 +117,8 @@ class Scorer:
         """
         while True:
             try:
-                return work()
+                with memory_errors():
+                    return work()
             except torch.OutOfMemoryError as error:
                 if len(self.prefixes):
                     self._reader.prefixes = PrefixCache(0)

@@ -19,6 +19,7 @@ from transformers import PreTrainedModel
 
 from drike.models.local.architecture import forget_length, state_name, takes_positions
 from drike.models.local.attention import batch_inputs, on_device, tree_inputs
+from drike.models.local.memory import memory_errors
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.token_trees import Ids, TokenRun, TokenTree, build_tree
 from drike.models.local.tokens import Encoded
@@ -175,6 +176,7 @@ def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
     )
 
 
+@memory_errors()
 @torch.inference_mode()
 def forward(model: PreTrainedModel, rows: Ids, *, use_cache: bool = False, **inputs: Any) -> Any:
     """Output of a forward, with float32 logits [batch, R, V] of the given rows only.
@@ -195,6 +197,7 @@ def forward(model: PreTrainedModel, rows: Ids, *, use_cache: bool = False, **inp
     return output
 
 
+@memory_errors()
 def token_scores(
     logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[Ids]
 ) -> list[TokenScores]:

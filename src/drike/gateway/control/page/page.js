@@ -181,7 +181,18 @@
         ...edits.map((edit) => h('div', {class: 'small'}, fact(edit), chance.has(edit.id) ? `edit ${edit.id}, ${percent(chance.get(edit.id))} ` : `edit ${edit.id} `, act(edit, decision.query)))));
   }
 
+  // An edit with the questions that named its subject and got nothing; each becomes one of its texts at a click.
+  function unansweredRow({edit, asked, questions}) {
+    const times = (number) => `asked ${number === 1 ? 'once' : `${number.toLocaleString()} times`}`;
+    return h('li', {'data-id': edit.id},
+      h('div', {class: 'body'}, fact(edit), h('div', {class: 'small'}, `edit ${edit.id} \u00b7 ${times(asked)}, not answered`),
+        ...questions.map((question) => h('div', {}, question.text, h('div', {class: 'small'}, `${times(question.asked)} \u00b7 `, when(question.last), ' \u00b7 ',
+          should(edit, question.text), ' ', never(edit, question.text))))));
+  }
+
   async function showActivity() {
+    const {edits: unanswered} = await api('unanswered');
+    fill($('unanswered'), ...(unanswered.length ? unanswered.map(unansweredRow) : [h('li', {class: 'none'}, 'Nothing yet.')]));
     const answer = await api('fired?limit=50');
     for (const [name, act] of [['fired', never], ['missed', should]]) {
       const rows = answer[name].map((recorded) => recordedRow(recorded, act));
