@@ -218,9 +218,14 @@ def show(cases: Sequence[AnsweredCase], model: str) -> None:
 def shares_kept(ours: Floats, theirs: Floats) -> list[Estimate]:
     """What is left of each figure with all in force, paired."""
     drawn = resampled(np.stack([ours, theirs], axis=1))
-    ratios = with_s(drawn[:, 0]) / with_s(drawn[:, 1])
-    values = with_s(ours.sum(axis=0)) / with_s(theirs.sum(axis=0))
+    ratios = ratio(with_s(drawn[:, 0]), with_s(drawn[:, 1]))
+    values = ratio(with_s(ours.sum(axis=0)), with_s(theirs.sum(axis=0)))
     return estimated(values, ratios)
+
+
+def ratio(ours: Floats, theirs: Floats) -> Floats:
+    """How much is left; NaN, which is shown as nothing measured, where there was nothing."""
+    return np.divide(ours, theirs, out=np.full_like(ours, np.nan), where=theirs > 0)
 
 
 def tokens_of(cases: Sequence[AnsweredCase], way: str) -> str:

@@ -7,9 +7,9 @@ alone for which the rules say so. *False old*: the same of the old one. *Found*:
 object for which the rules say so. The rules were tuned on the development half.
 
 *Held-out*: 124 further answers about 21 further edits, by another author, who had seen how the rules are built but
-tuned nothing. *SmolLM2*: 200 greedy answers of SmolLM2-135M-Instruct to questions about 50 facts of companies, of
-which the system text had the new one for three quarters, the old one or none for the others; labelled twice, the
-second time in another order.
+tuned nothing; rules were mended by what they missed of these, which are development data since. *SmolLM2*: 200 greedy
+answers of SmolLM2-135M-Instruct to questions about 50 facts of companies, of which the system text had the new one for
+three quarters, the old one or none for the others; labelled twice, the second time in another order.
 
     python benchmarks/answers.py                                       # the development half
     python benchmarks/answers.py --half test                           # looks at the test half

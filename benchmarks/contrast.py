@@ -67,7 +67,7 @@ DATA = Path("../shared/datasets/counterfact_rebuilt.json.gz")
 KEPT = Path(tempfile.gettempdir()) / "drike-contrast"
 
 ALPHAS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
-ADAPTIVE = (1.0, 2.0)
+ADAPTIVE = (1.0,)
 EVERY_TOKEN = (
     ", all tokens"  # without the least probability, which rules out most targets of likelihood
 )
@@ -84,12 +84,12 @@ REWRITE, PARAPHRASE = "rewrite", "paraphrase"
 ITSELF, CONTRADICTS, ANOTHER = "the fact itself", "a fact that contradicts it", "another's fact"
 
 
-def contrasts() -> dict[str, Contrast]:
+def contrasts(alphas: Sequence[float] = ALPHAS) -> dict[str, Contrast]:
     """All that are compared, by name; alpha 0 first."""
     found = {PLAIN: Contrast(0.0, 0.0)}
-    found |= {f"{alpha:g}": Contrast(alpha) for alpha in ALPHAS}
+    found |= {f"{alpha:g}": Contrast(alpha) for alpha in alphas}
     found |= {f"adaptive {alpha:g}": Contrast(alpha, adaptive=True) for alpha in ADAPTIVE}
-    found |= {f"{alpha:g}{EVERY_TOKEN}": Contrast(alpha, 0.0) for alpha in ALPHAS}
+    found |= {f"{alpha:g}{EVERY_TOKEN}": Contrast(alpha, 0.0) for alpha in alphas}
     return found
 
 
@@ -102,6 +102,8 @@ def main() -> None:
     parser.add_argument("--encoder", default=None, help="folder of all-MiniLM-L6-v2")
     parser.add_argument("--validation", type=int, default=200, help="edits that choose alpha")
     parser.add_argument("--test", type=int, default=200, help="edits of the tables")
+    every = ",".join(f"{alpha:g}" for alpha in ALPHAS)
+    parser.add_argument("--alphas", default=every, help="those besides 0, separated by commas")
     parser.add_argument(
         "--prepare", type=Path, default=None, help="write the prompts here, no more"
     )
@@ -122,7 +124,7 @@ def main() -> None:
         answer_rest(
             model,
             cases,
-            contrasts(),
+            contrasts([float(alpha) for alpha in options.alphas.split(",")]),
             answers,
             minutes=options.minutes,
             together=options.together,
@@ -266,9 +268,15 @@ def reading(cases: Sequence[AnsweredCase], way: str, contrast: str, *, strict: b
     return Reading(counts)
 
 
+def names_in(cases: Sequence[AnsweredCase]) -> Sequence[str]:
+    """The contrasts that all cases were answered under; alpha 0 first."""
+    by_case = [list(case.answers[0].strict) for case in cases]
+    return [name for name in by_case[0] if all(name in names for names in by_case)]
+
+
 def chosen(cases: Sequence[AnsweredCase], way: str, *, strict: bool) -> str:
     """The contrast with the largest mean of ESR and PC; of equal ones the first, as alpha 0 is."""
-    names = [name for name in contrasts() if not strict or not name.endswith(EVERY_TOKEN)]
+    names = [name for name in names_in(cases) if not strict or not name.endswith(EVERY_TOKEN)]
     return max(names, key=lambda name: reading(cases, way, name, strict=strict).mean)
 
 
@@ -340,7 +348,7 @@ def compare(
 def show_curve(validation: Sequence[AnsweredCase], model: str) -> None:
     """ESR and PC of every alpha on the validation edits."""
     rows = []
-    for name in contrasts():
+    for name in names_in(validation):
         cells = []
         for way in WAYS:
             strict = reading(validation, way, name, strict=True).rates
@@ -357,9 +365,8 @@ def show_conditions(
     """CUB's conditions, plain and with the contrast that the validation edits chose."""
     rows: list[tuple[Cell, ...]] = []
     for way in CUB_WAYS:
-        for contrast in dict.fromkeys(
-            [PLAIN, chosen(validation, way, strict=True), "1", "adaptive 1"]
-        ):
+        compared = [PLAIN, chosen(validation, way, strict=True), "1", "adaptive 1"]
+        for contrast in [name for name in names_in(test) if name in compared]:
             for is_gated in (False, True):
                 kinds = {ITSELF: ITSELF, CONTRADICTS: REWRITE, ANOTHER: ANOTHER}
                 cells = [

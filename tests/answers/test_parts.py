@@ -122,3 +122,37 @@ def test_a_refusal_behind_politeness_is_one(answer: str) -> None:
 @pytest.mark.parametrize(("name", "answer"), ONE_NAME)
 def test_a_long_name_is_no_list_and_no_policy(name: str, answer: str) -> None:
     assert stated(answer, [name]) is NEITHER
+
+
+GYM = "May contractors use the gym?"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Unfortunately not.",
+        "I'm afraid not.",
+        "Certainly not, it is for staff.",
+        "The answer to this question is no.",
+        "The short answer is: no, sorry.",
+        "Thanks for asking! Sadly, no.",
+        "Not at the moment.",
+        "Leider nicht.",
+        "Die Antwort lautet nein.",
+    ],
+)
+def test_no_may_be_said_politely_and_in_other_words(answer: str) -> None:
+    assert stated(answer, ["Yes"], ["No"], question=GYM) is OLD
+    assert stated(answer, ["No"], ["Yes"], question=GYM) is NEW
+
+
+@pytest.mark.parametrize(
+    "answer", ["Of course.", "Absolutely!", "The answer is yes.", "Certainly, they may."]
+)
+def test_yes_may_be_said_in_other_words(answer: str) -> None:
+    assert stated(answer, ["Yes"], ["No"], question=GYM) is NEW
+
+
+@pytest.mark.parametrize("answer", ["Not only on weekdays.", "Not sure.", "It has a sauna."])
+def test_not_everything_with_a_not_is_a_no(answer: str) -> None:
+    assert stated(answer, ["No"], ["Yes"], question=GYM) is not NEW

@@ -51,7 +51,42 @@ SAME = [
     ("help@fjord.example", "Write to Help@fjord.example."),
     ("$3.5 million", "3,500,000 dollars"),
 ]
+SAME += [
+    ("CHF 79.50", "It sells for 79.50 francs."),
+    ("CHF 79.50", "Fr. 79.50"),
+    ("NOK 1,200", "1200 kroner"),
+    ("DKK 300", "300 kr."),
+    ("SEK 300", "It is 300 kronor."),
+    ("JPY 5,000", "5000 yen"),
+    ("CZK 450", "450 Kč"),
+    ("1,500 TL", "1500 Turkish lira"),
+    ("₩30,000", "30,000 won"),
+    ("AUD 45", "45 Australian dollars"),
+    ("25 kg", "It must not weigh more than 25 kilograms."),
+    ("25 kg", "It can't be heavier than 25 kg."),
+    ("25 kg", "It may not exceed 25 kg."),
+    ("up to 25 kg", "anything below 25kg"),
+    ("at most 30 minutes", "never longer than 30 minutes"),
+    ("at least 50 units", "not fewer than 50 units"),
+    ("at least 18 years", "nobody, except from 18 years and up"),
+    ("höchstens 14 Tage", "nicht länger als 14 Tage"),
+    ("1.75 %", "You earn 1.75 percent a year."),
+    ("1.75 %", "1.75 % per annum"),
+    ("1.75 % p.a.", "It is 1.75 %."),
+    ("30 days", "You get 30 days a year."),
+]
 DIFFERENT = [
+    ("CHF 79.50", "79.50 kroner"),
+    ("NOK 300", "300 kronor"),
+    ("CAD 20", "20 Australian dollars"),
+    ("$20", "20 Canadian dollars"),
+    ("JPY 500", "500 yuan"),
+    ("up to 25 kg", "not less than 25 kg"),
+    ("up to 25 kg", "more than 25 kg"),
+    ("at least 25 kg", "below 25 kg"),
+    ("25 kg", "under 25 kg"),
+    ("1.75 %", "1.75 % a month"),
+    ("€10", "10 euros a year"),
     ("2.4 L", "It holds 24 litres."),
     ("2.5 L", "2,500 L"),
     ("$10", "10 EUR"),
@@ -123,6 +158,16 @@ def test_the_time_of_a_rate_may_be_that_of_the_question() -> None:
     assert stated("It is 24.90 euros a year.", ["€24.90/month"], question=question) is (
         Stated.NEITHER
     )
+
+
+def test_a_bound_may_be_that_of_the_question() -> None:
+    most = "What is the maximum weight?"
+    least = "What is the minimum order?"
+    assert stated("Anything below 25 kg.", ["25 kg"], question=most) is Stated.NEW
+    assert stated("Anything above 25 kg.", ["25 kg"], question=most) is Stated.NEITHER
+    assert stated("At least 25 kg.", ["25 kg"], question=most) is Stated.NEITHER
+    assert stated("More than 50 euros.", ["50 euros"], question=least) is Stated.NEW
+    assert stated("At most 50 euros.", ["50 euros"], question=least) is Stated.NEITHER
 
 
 @pytest.mark.parametrize("part", ["5 km ", "1,", "7-", "twenty ", "12 a ", "€", "v1.", "("])

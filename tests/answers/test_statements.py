@@ -263,6 +263,30 @@ TEXTS = st.sampled_from([answer for answer, _ in ANSWERS]) | st.lists(
 ).map(" ".join)
 
 
+ENDED = [
+    "Oslo; Lima has been switched off.",
+    "Oslo. Lima was discontinued in spring.",
+    "Oslo, as Lima's contract ended.",
+    "Oslo. We stopped using Lima.",
+    "Oslo, since they phased out the use of Lima.",
+    "Oslo; support for Lima has expired, and Lima is gone.",
+    "Oslo. Lima has left the company.",
+    "Oslo; Lima wurde abgeschafft.",
+]
+
+
+@pytest.mark.parametrize("answer", ENDED)
+def test_what_has_ended_is_not_stated(answer: str) -> None:
+    assert stated(answer, ["Oslo"], ["Lima"]) is NEW
+
+
+def test_what_has_ended_is_stated_where_the_question_asks_for_it() -> None:
+    question = "Which product has been discontinued?"
+    assert stated("Lima has been discontinued.", ["Lima"], ["Oslo"], question=question) is NEW
+    assert stated("The contract ended on 30 June.", ["30 June"], ["31 May"]) is NEW
+    assert stated("Lima was dropped to second place.", ["Lima"]) is NEW
+
+
 @given(TEXTS, NAMES, NAMES)
 def test_new_and_old_have_the_same_rules(answer: str, new: str, old: str) -> None:
     said = stated(answer, [new], [old])

@@ -12,7 +12,7 @@ import pytest
 
 from drike.edits.record import EditRecord, Status
 from drike.encoders import HashingEncoder
-from drike.gates.by_name import Named
+from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibrated import MIN_SEMANTIC_TEXTS
 from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Gate
@@ -90,6 +90,21 @@ def test_of_many_edits_of_a_subject_the_nearest_are_compared_in_whatever_order_t
         decision = GATE.decide("What is the capital of Acme?", indexed(*records))
         assert [edit.record for edit in decision.matched] == [asked]
         assert len(decision.candidates) == 64 < len(records)
+
+
+@pytest.mark.parametrize("gate", [Named(), EveryQuery(), GATE])
+def test_equally_probable_edits_stand_in_one_order_whichever_was_stored_first(gate: Gate) -> None:
+    records = [
+        EditRecord(name, f"The {what} of {name} is", "Oslo", paraphrases=("Who governs?",))
+        for name, what in (("Peru", "capital"), ("Chile", "capital"), ("Peru", "seat"))
+    ]
+    for query in ("Who governs?", "The capital of Peru, and the capital of Chile"):
+        decisions = [
+            gate.decide(query, indexed(*order)) for order in (records, list(reversed(records)))
+        ]
+        first, second = ([edit.record.fact for edit in found.matched] for found in decisions)
+        assert first == second
+        assert first
 
 
 def test_two_questions_in_one_fire_both_edits() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +28,10 @@ def post(gateway: Running, value: object, **headers: str) -> tuple[int, dict[str
     status, _, body = ask(
         address, "POST", json.dumps(value).encode(), Content_Type="application/json", **headers
     )
-    return status, json.loads(body)
+    answer = json.loads(body)
+    link = answer.pop("link", "/feedback/default.0.")
+    assert re.match(r"/feedback/default\.\d+\.", link)
+    return status, answer
 
 
 def test_a_report_becomes_a_proven_edit_in_force(above: Recorded, tmp_path: Path) -> None:

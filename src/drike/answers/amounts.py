@@ -16,9 +16,6 @@ from drike.answers.time_limit import TimeLimit
 from drike.text.word_lists import data_sections
 
 _SPACE = "[ \u00a0\u202f]"
-_CURRENCY = re.compile(
-    rf"(?<!\w)(?P<name>US\$|[$€£¥₹]|EUR|USD|GBP|CHF|JPY|INR|PLN|SEK){_SPACE}?$", re.IGNORECASE
-)
 _BEFORE = 5  # characters of a currency and a space
 _DIGITS = re.compile(r"\d+")
 _NUMERAL = re.compile(
@@ -42,11 +39,14 @@ _MAGNITUDE = re.compile(
 )
 _SHORT_MILLION = re.compile(r" ?(?P<name>m)\b", re.IGNORECASE)
 _ZEROS = {"t": 3, "k": 3, "mil": 3, "mille": 3, "b": 9, "milliarden": 9, "mrd": 9, "m": 6}
+_SIGNS = "%$€£¥₹₺₪₽₴₩₫฿₱₦"
 _UNIT = re.compile(
-    rf"{_SPACE}?-?(?P<two>°?[^\W\d_]+ [^\W\d_]+)|{_SPACE}?-?(?P<one>°{_SPACE}?[CF]\b|[%$€£¥₹]"
+    rf"{_SPACE}?-?(?P<two>°?[^\W\d_]+ [^\W\d_]+)|{_SPACE}?-?(?P<one>°{_SPACE}?[CF]\b|[{_SIGNS}]"
     r"|[^\W\d_]+\$?[²³23]?(?!\w))"
 )
-_ONE_UNIT = re.compile(rf"{_SPACE}?-?(?P<one>°{_SPACE}?[CF]\b|[%$€£¥₹]|[^\W\d_]+\$?[²³23]?(?!\w))")
+_ONE_UNIT = re.compile(
+    rf"{_SPACE}?-?(?P<one>°{_SPACE}?[CF]\b|[{_SIGNS}]|[^\W\d_]+\$?[²³23]?(?!\w))"
+)
 _NOUN = re.compile(r"[ -]([^\W\d_]+)")
 _MOST_NOUNS = 2  # words behind a number that may say what it counts
 _MINUS = re.compile(r"(?:^|[\s(])[-−]$")
@@ -57,6 +57,7 @@ _SMALL_WORDS = frozenset(  # which say nothing about what is counted
     "für nach vor par por al et ou y o".replace(",", " ").split()
 )
 _STEM = 6  # letters
+_BY_THE_YEAR = frozenset(("percent", "percentage points", "time"))
 _COUNTED = ""  # the dimension of what has no unit
 
 
@@ -92,7 +93,7 @@ class Amount:
         return all(dimension == _COUNTED for dimension, _ in self.readings)
 
 
-_NO_UNITS = frozenset(("per", "adverbs", "counted"))
+_NO_UNITS = frozenset(("per", "adverbs", "counted", "before numbers"))
 
 
 def stem(word: str) -> str:
@@ -115,6 +116,21 @@ def _units() -> dict[str, tuple[Unit, ...]]:
     return units
 
 
+def _units_named(name: str) -> tuple[Unit, ...]:
+    """The units that a name in a text may mean; nothing if it is none."""
+    units = _units()
+    return units.get(name) or units.get(name.lower().replace("° ", "°")) or ()
+
+
+@cache
+def _currency() -> re.Pattern[str]:
+    """A currency before a number. One with a capital counts only as it is written."""
+    names = data_sections("answers/amounts.txt")["before numbers"][0].split(", ")
+    as_written = "|".join(re.escape(name) for name in names if not name.islower())
+    in_any_case = "|".join(re.escape(name) for name in names if name.islower())
+    return re.compile(rf"(?<!\w)(?P<name>{as_written}|(?i:{in_any_case})){_SPACE}?$")
+
+
 @cache
 def _periods() -> dict[str, Unit]:
     """What time an adverb such as "monthly" means."""
@@ -135,7 +151,7 @@ def _by() -> re.Pattern[str]:
     )
 
 
-_ADVERB = re.compile(r"\s(?P<name>[^\W\d_]+|p\.a\.)")
+_ADVERB = re.compile(r"\s(?P<name>p\.a\b\.?|[^\W\d_]+)")
 
 
 @cache
@@ -171,7 +187,7 @@ def _amount(text: str, numeral: re.Match[str]) -> Amount | None:
     """The amount that begins with a number; None for a part of a word."""
     # 1. The currency before it, if any, and the number with its magnitude.
     begin = numeral.start()
-    currency = _CURRENCY.search(text[max(0, begin - _BEFORE) : begin])
+    currency = _currency().search(text[max(0, begin - _BEFORE) : begin])
     if currency:
         begin -= currency.end() - currency.start()
     elif _IN_WORD.search(text, max(0, begin - 1), begin):
@@ -183,7 +199,7 @@ def _amount(text: str, numeral: re.Match[str]) -> Amount | None:
     # 2. Its unit, or what it counts.
     units, unit_end = _unit_behind(text, end)
     if currency:
-        units, unit_end = _units()[currency["name"].lower()], end
+        units, unit_end = _units_named(currency["name"].removesuffix(".")), end
     end = unit_end or end
     nouns, end_of_nouns = ((), end) if units else _nouns_behind(text, end)
     readings = {
@@ -239,7 +255,7 @@ def _unit_behind(text: str, end: int) -> tuple[tuple[Unit, ...], int]:
         match = pattern.match(text, end)
         name = match[group] if match else None
         if match and name:
-            units = _units().get(name) or _units().get(name.lower().replace("° ", "°"))
+            units = _units_named(name)
             if units:
                 return units, match.end()
     return (), 0
@@ -306,6 +322,8 @@ def is_same(own: Amount, other: Amount, asked: Iterable[str]) -> bool:
 
     The time that a rate is for may be left out if the question has it.
     """
+    if _is_by_the_year(own, other):
+        return _same_by_year(own, other) or _same_by_question(own, other, asked)
     if not own.readings & other.readings and not _same_by_question(own, other, asked):
         return False
     if own.by != other.by and not (own.by is None or other.by is None):
@@ -315,6 +333,23 @@ def is_same(own: Amount, other: Amount, asked: Iterable[str]) -> bool:
     if not own.is_counted or not own.nouns or not other.nouns:
         return True
     return not set(own.nouns).isdisjoint(other.nouns)
+
+
+def _is_by_the_year(own: Amount, other: Amount) -> bool:
+    """Whether just one says for what time it is, of what is for a year if nothing is said."""
+    kinds = {dimension for dimension, _ in (*own.readings, *other.readings)}
+    return (own.by is None) != (other.by is None) and kinds <= _BY_THE_YEAR
+
+
+def _same_by_year(own: Amount, other: Amount) -> bool:
+    """Whether they are the same if the one without a time is for a year.
+
+    Interest, growth and leave are: 2 % is 2 % a year, and not 2 % a month.
+    """
+    year = _units()["year"][0]
+    rate, total = (own, other) if own.by else (other, own)
+    by_year = {(dimension, value / year.factor) for dimension, value in total.readings}
+    return rate.by == year.dimension and not by_year.isdisjoint(rate.readings)
 
 
 def _same_by_question(own: Amount, other: Amount, asked: Iterable[str]) -> bool:

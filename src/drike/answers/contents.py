@@ -12,6 +12,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from drike.answers.amounts import Amount, amounts
+from drike.answers.denials import agrees, behind_politeness, said_not
 from drike.answers.number_words import spelled_in_digits
 from drike.answers.quantities import BoundedAmount, bounded, is_same_bounded, reader_of
 from drike.text.relation_words import stem, telling_words
@@ -36,12 +37,6 @@ _CUE = re.compile(
 )
 _PRESENT = 0.6  # of the telling words of a condition that is there
 _YES_OR_NO = re.compile(r"\s*(?P<yes>yes|ja|sí|oui)\b|\s*(?P<no>no|nein|non)\b(?!\.\s*\d)", re.I)
-_LEAD = re.compile(
-    r"\s*(?:(?:unfortunately|sadly|sorry|well|i'm afraid|i am afraid|leider|of course"
-    r"|great question"
-    r"|thanks?(?: you)?(?: for [^.!,]{1,40})?|i'm sorry(?: to hear that)?|answer)[\s,.!:]+)+",
-    re.IGNORECASE,
-)
 _NO_MATTER = re.compile(r"no (?:problem|worries|doubt|matter|one|longer)\b", re.IGNORECASE)
 _NEGATED = re.compile(
     r"\b(?:not|never|no|cannot|without|nicht|kein\w*|nie|pas|jamais|nunca)\b|n't\b", re.IGNORECASE
@@ -125,12 +120,13 @@ def _conditions(text: str) -> tuple[str, ...]:
 
 def polarity(answer: str) -> str:
     """Whether an answer begins with yes or no; else ""."""
-    lead = _LEAD.match(answer)
-    begin = lead.end() if lead else 0
-    said = _YES_OR_NO.match(answer, begin)
-    if said and not _NO_MATTER.match(answer, begin):
-        return "yes" if said["yes"] else "no"
-    return ""
+    said = behind_politeness(answer)
+    if said_not(said):
+        return "no"
+    match = _YES_OR_NO.match(said)
+    if match and not _NO_MATTER.match(said):
+        return "yes" if match["yes"] else "no"
+    return "yes" if agrees(said) else ""
 
 
 def is_negated(answer: str) -> bool:

@@ -62,6 +62,36 @@ _UNTRUE = _any_of(
     r"falsch|veraltet",
     r"incorrect[oe]|fals[oe]|faux|erron\w+",
 )
+# What has ended: "Zoom has been switched off", "their contract ended", "we stopped using Zoom".
+_ENDED = _any_of(
+    r"(?:switch|turn)ed off|shut down|discontinued|retired|phased out|deprecated|decommissioned",
+    r"withdrawn|abolished|cancell?ed|terminated|removed|dropped(?! (?:to|by|from)\b)|ended|revoked",
+    r"abandoned|scrapped|sunset(?:ted)?|dismissed|dissolved|ditched|expired|stopped|repealed",
+    r"out of (?:use|service)|no more|gone",
+)
+_ENDED_ELSEWHERE = _any_of(
+    "eingestellt|abgeschafft|abgeschaltet|gekündigt|beendet|ausgelaufen|entfallen|aufgehoben",
+    "supprimée?|abandonnée?|arrêtée?|résiliée?|descontinuad[oa]|retirad[oa]|eliminad[oa]",
+)
+_HAS_ENDED = _any_of(
+    r"(?:is|was|are|were|has|have|had|got|gets) (?:been |being )?"
+    rf"(?:\w+ly |now |already |since )?{_ENDED}\b",
+    r"(?:has |have |had )?(?:\w+ly )?"
+    r"(?:ended|expired|lapsed|ran out|run out|resigned|stepped down|(?:has|have|had) left)\b",
+    r"(?:has|have|had) (?:left|quit|gone|come to an end|ceased)\b",
+    r"(?:ceased to|ceases to|does not exist|doesn't exist|no longer)\b",
+    r"(?:ist|war|sind|wurden?|wird|est|a été|fue|ha sido) (?:\w+ ){0,2}?"
+    rf"{_ENDED_ELSEWHERE}\b",
+)
+_BEHIND_ENDED = rf"[\"'*_\s)]*(?:s\s(?:\w+\s){{1,2}}?|(?:contract|licen[cs]e|plan)\s)?{_HAS_ENDED}"
+_BEFORE_ENDED = (
+    rf"\b(?:{_ENDED}|got rid of|did away with|parted (?:ways )?with|moved (?:on|away) from|cut)\s"
+    r"(?:(?:using|the|our|its|their|all|use|of|support|for|contract|agreement|partnership|offering"
+    r"|selling|working|cooperation|with|subscription|to)\s){0,5}[\"'*_\s]*$"
+)
+_ASKED_OF_END = (
+    rf"\b(?:{_ENDED}|discontinue|retire|stop|end|ends|expires?|cancel|left|leave|resigned)\b"
+)
 _UNTIL = r"(?:until|before|bis|hasta|jusqu)"
 _BEHIND_DENIED = _any_of(
     r"(?:is|was|are|were|has|had)(?:n't| not| no longer| never)\b(?! (?:only|just|merely))",
@@ -155,6 +185,29 @@ _LEAST_SAID = 4  # words beside an apology that say something
 _YES = r"(?i:\W*(?:yes|yeah|yep|correct|right|indeed|true|ja|sí|oui)\b(?!\s*:))"
 _NO = r"(?i:\W*(?:no|nope|incorrect|wrong|false|nein|non)\b(?! longer))"
 
+# What may stand before a yes or no, and says none: "Unfortunately", "The answer to this is".
+_POLITE_LEAD = _any_of(
+    "unfortunately|sadly|regrettably|sorry|i regret|i fear|well|so|oh|hi|hello",
+    "i'?m afraid|i am afraid|i'm sorry(?: to (?:hear that|say))?|to be honest|good news|bad news",
+    r"(?:great|good) question|thanks?(?: you)?(?: for [^.!,\n]{1,40})?",
+    r"(?:the )?(?:short |simple |quick |correct )?answer"
+    r"(?: to (?:this|that|the|your)(?: question)?)?(?: is(?: that)?)?",
+    r"to answer (?:this|that|the|your) question|in short|in a word|currently|at the moment",
+    "leider|bedauerlicherweise|tut mir leid|kurz gesagt|die antwort (?:ist|lautet)|derzeit",
+    "lamentablemente|por desgracia|la respuesta es|malheureusement|hélas|la réponse est",
+)
+_POLITENESS = rf"(?i:[\s*_\"']*(?:(?:{_POLITE_LEAD})[\s,.!:;*_–—-]+)+)"
+_SURELY = _any_of(
+    "absolutely|certainly|definitely|of course|sure(?:ly)?|naturally|indeed|by all means",
+    "natürlich|selbstverständlich|sicher|gewiss|klar|claro|por supuesto|bien sûr|certainement",
+)
+_NOT_OTHERS = _any_of(  # that say neither yes nor no
+    "only|just|merely|sure|certain|known|before|until|without|unless|all|every|many|much|long",
+    "nur|vor|ohne|alle",
+)
+_AGREES = rf"(?i:\W*(?:{_SURELY}|yeah|yep|jawohl)\b(?!,? (?:not|nicht|no|pas|kein\w*)\b))"
+_SAID_NOT = rf"(?i:\W*(?:{_SURELY},? )?(?:nope|(?:not|nicht|pas)\b(?! (?:{_NOT_OTHERS})\b))(?!\w))"
+
 # What an answer that is nothing but a name may begin with: "Answer:", "It is".
 _IT_IS = _any_of(
     "the (?:correct )?answer is",
@@ -169,6 +222,18 @@ _LEAD = rf"(?i:\W*(?:(?:a|answer|antwort|respuesta|réponse)\s*:|{_IT_IS}\b:?)?\
 @cache
 def _compiled(pattern: str) -> regex.Pattern[str]:
     return regex.compile(pattern)
+
+
+def asks_of_end(question: str) -> bool:
+    """Whether a question asks what has ended, so that saying so denies nothing."""
+    return _compiled(_ASKED_OF_END).search(question.casefold()) is not None
+
+
+def is_ended(before: str, behind: str) -> bool:
+    """Whether what stands before an object and behind it says that it has ended."""
+    if _compiled(_BEFORE_ENDED).search(before):
+        return True
+    return _compiled(_BEHIND_ENDED).match(behind) is not None
 
 
 def is_denied(before: str, behind: str) -> bool:
@@ -201,7 +266,23 @@ def is_yes(text: str) -> bool:
 
 def is_no(text: str) -> bool:
     """Whether a text begins with no."""
-    return _compiled(_NO).match(text) is not None
+    return _compiled(_NO).match(text) is not None or said_not(text)
+
+
+def behind_politeness(text: str) -> str:
+    """What an answer says behind what is polite, or says that it answers."""
+    lead = _compiled(_POLITENESS).match(text)
+    return text[lead.end() :] if lead else text
+
+
+def said_not(text: str) -> bool:
+    """Whether a text begins with a no that is no "no": "not", "certainly not"."""
+    return _compiled(_SAID_NOT).match(text) is not None
+
+
+def agrees(text: str) -> bool:
+    """Whether a text begins with a yes that is no "yes": "of course"."""
+    return _compiled(_AGREES).match(text) is not None
 
 
 def refuses(text: str) -> bool:

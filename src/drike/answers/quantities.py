@@ -19,22 +19,48 @@ from drike.answers.time_limit import TimeLimit
 from drike.answers.times import TimeOfDay, spans, times
 
 _WORD = re.compile(r"[^\W\d_]+")
-_AT_MOST = (
-    r"up to|at (?:the )?most|no (?:more|later|longer|greater) than|not (?:more|later|longer) than"
-    r"|within|maximum(?: of)?|max\.?|a maximum of|höchstens|bis zu|innerhalb(?: von)?|maximal"
-    r"|until|hasta|como máximo|au plus|jusqu'à"
+_GREATER = (
+    r"(?:more|later|longer|greater|higher|larger|bigger|heavier|older|taller|further) than"
+    r"|over|above|beyond|exceed(?:s|ing)?"
+    r"|(?:mehr|länger|später|höher|größer|schwerer|älter) als|über|más de|plus de|plus tard que"
 )
-_AT_LEAST = r"at least|no (?:less|fewer) than|not (?:less|fewer) than|a? ?minimum(?: of)?|min\.?" \
-    r"|mindestens|al menos|au moins"  # fmt: skip
+_SMALLER = (
+    r"(?:less|fewer|lower|smaller|shorter|earlier|sooner|lighter|younger) than|under|below"
+    r"|(?:weniger|kürzer|früher|kleiner|leichter|jünger) als|unter|menos de|moins de"
+)
+# "not", and what may stand between it and a bound: "must not weigh more than".
+_NOT = r"\b(?:no|not|never|cannot|\w+n['’]t|nicht|kein\w*|pas) (?:[^\W\d_]+ ){0,2}?"
+_AT_MOST = (
+    rf"{_NOT}(?:{_GREATER})"
+    r"|up to|at (?:the )?most|at the latest|within|(?:a |the )?max(?:imum|\.)?(?: of)?"
+    r"|(?:capped|limited) (?:at|to)|a (?:limit|cap|ceiling) of|as (?:much|many|long|late) as"
+    r"|höchstens|bis zu|innerhalb(?: von)?|maximal|spätestens"
+    r"|until|hasta|como máximo|au plus|au maximum|jusqu'à"
+)
+_AT_LEAST = (
+    rf"{_NOT}(?:{_SMALLER})"
+    r"|at least|at the earliest|(?:a |the )?min(?:imum|\.)?(?: of)?|starting (?:at|from)"
+    r"|mindestens|wenigstens|frühestens|al menos|como mínimo|au moins|au minimum"
+)
 _ABOUT = r"about|around|approximately|roughly|ca\.?|circa|exactly|etwa|genau|the|a|for|in|by"
-_MORE = r"more than|over|less than|fewer than|under|below|above|mehr als|weniger als"
 _BOUND = re.compile(
-    rf"(?:(?P<most>{_AT_MOST})|(?P<least>{_AT_LEAST})|(?P<beyond>\b(?:{_MORE}))|(?:{_ABOUT}))\s+$",
+    rf"(?:(?P<most>{_AT_MOST})|(?P<least>{_AT_LEAST})"
+    rf"|(?P<over>\b(?:{_GREATER}))|(?P<under>\b(?:{_SMALLER}))|(?:{_ABOUT}))\s+$",
     re.IGNORECASE,
 )
+_BEYOND = {"over": "least", "under": "most"}  # the bound that each is another wording of
+# Words of a question by which the object is a bound.
+_ASKED_BOUNDS = {
+    "most": ("maximum", "max", "limit", "cap", "ceiling", "latest", "longest", "largest",
+             "maximal", "höchstens", "spätestens", "máximo", "máxima"),
+    "least": ("minimum", "min", "least", "earliest", "shortest", "smallest", "minimal",
+              "mindestens", "wenigstens", "frühestens", "mínimo", "mínima"),
+}  # fmt: skip
 _BOUND_BEHIND = re.compile(
-    r"\s+(?:(?P<most>at (?:the )?most|maximum|max\b|or less|or fewer|at the latest)"
-    r"|(?P<least>at least|minimum|or more))",
+    r",?\s+(?:(?P<most>at (?:the )?most|maximum|max\b|tops\b|at the latest|or under"
+    r"|(?:or|oder|o|ou) (?:less|fewer|lower|below|earlier|sooner|shorter|weniger|menos|moins)\b)"
+    r"|(?P<least>at least|minimum|at the earliest|and (?:up|above|more)\b|upwards\b"
+    r"|(?:or|oder|o|ou) (?:more|higher|above|over|later|longer|older|mehr|más|plus)\b))",
     re.IGNORECASE,
 )
 _ORDER = re.compile(
@@ -43,7 +69,7 @@ _ORDER = re.compile(
     re.IGNORECASE,
 )
 _TAIL = re.compile(r"(?:\s+[^\W\d_]+){0,4}[.!]?")
-_BEFORE = 24  # characters before an amount in which its bound may stand
+_BEFORE = 40  # characters before an amount in which its bound may stand
 _MOST_BARE = 5  # words of an answer whose bare number may be what was asked for
 
 
@@ -252,6 +278,25 @@ def _kind(match: re.Match[str] | None) -> str:
     return next((kind for kind, text in groups.items() if text), "")
 
 
+def _asked_bound(asked: Iterable[str]) -> str:
+    """The bound that a question asks for, if one."""
+    words = frozenset(asked)
+    bounds = [bound for bound, names in _ASKED_BOUNDS.items() if not words.isdisjoint(names)]
+    return bounds[0] if len(bounds) == 1 else ""
+
+
+def _are_same_bounds(own: str, other: str, is_before: bool) -> bool:
+    """Whether two bounds, of which either may be missing, do not differ.
+
+    "Below 25 kg" is a bound of its own, and for a maximum of 25 kg another wording.
+    """
+    if own == other:
+        return True
+    if own in _BEYOND or other in _BEYOND:
+        return _BEYOND.get(own, own) == _BEYOND.get(other, other)
+    return is_before or {own, other} != {"most", "least"}
+
+
 def is_same_bounded(own: BoundedAmount, other: BoundedAmount, asked: Iterable[str]) -> bool:
     """Whether an amount is an object's, and not bound the other way.
 
@@ -260,9 +305,6 @@ def is_same_bounded(own: BoundedAmount, other: BoundedAmount, asked: Iterable[st
     if own.order and other.order and own.order != other.order:
         return False
     is_before = own.order == "before" or other.order == "before"
-    bounds = {own.bound, other.bound}
-    if "beyond" in bounds and len(bounds) == 2:
-        return False
-    if bounds == {"most", "least"} and not is_before:
+    if not _are_same_bounds(own.bound or _asked_bound(asked), other.bound, is_before):
         return False
     return is_same(own.amount, other.amount, asked)

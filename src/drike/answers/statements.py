@@ -13,7 +13,18 @@ from typing import NamedTuple, Self
 
 import regex
 
-from drike.answers.denials import NEW, OLD, is_denied, is_no, is_yes, refuses, without_lead
+from drike.answers.denials import (
+    NEW,
+    OLD,
+    asks_of_end,
+    behind_politeness,
+    is_denied,
+    is_ended,
+    is_no,
+    is_yes,
+    refuses,
+    without_lead,
+)
 from drike.answers.matching import first_line
 from drike.answers.object_names import (
     ObjectForm,
@@ -75,7 +86,7 @@ def _named(text: str, names: "_EditNames", question: str, limit: TimeLimit | Non
     """What an answer says, by the names in it."""
     # 1. Read which objects the answer names, and which of these it does not deny.
     marked = _with_marks(text, names, question, limit)
-    marks = _marks_stated(marked, limit)
+    marks = _marks_stated(marked, question, limit)
 
     # 2. Read "yes" and "no" by the question, and an answer that is only part of a name.
     if question:
@@ -158,7 +169,7 @@ def _with_marks(text: str, names: _EditNames, question: str, limit: TimeLimit | 
     return marked.casefold().replace("’", "'")
 
 
-def _marks_stated(marked: str, limit: TimeLimit | None) -> set[str]:
+def _marks_stated(marked: str, question: str, limit: TimeLimit | None) -> set[str]:
     """The marks in a text that nothing around them denies, at one place at least."""
     marks = set[str]()
     for match in _MARK.finditer(marked):
@@ -168,15 +179,18 @@ def _marks_stated(marked: str, limit: TimeLimit | None) -> set[str]:
             continue
         before = marked[max(0, match.start() - _AROUND) : match.start()]
         behind = marked[match.end() : match.end() + _AROUND]
-        if not is_denied(before, behind):
+        if is_denied(before, behind):
+            continue
+        if asks_of_end(question) or not is_ended(before, behind):
             marks.add(match[0])
     return marks
 
 
 def _with_yes_or_no(marks: set[str], text: str, question: str, names: _EditNames) -> set[str]:
     """The marks with the one that the question names if the answer is yes, without it if no."""
-    yes = is_yes(text)
-    if not yes and not is_no(text):
+    said = behind_politeness(text)
+    yes = is_yes(said)
+    if not yes and not is_no(said):
         return marks
     marks_of_question = set(_with_marks(question, names, question)) & {NEW, OLD}
     if len(marks_of_question) != 1:

@@ -17,11 +17,13 @@ from drike.live import drafts
 from drike.live.captures import CaptureKind
 from drike.live.capturing import capture
 from drike.live.draft_files import DRAFTS_LOOKED_FOR, read_drafts
+from drike.live.report_progress import EditEvidence, progress_of
 from drike.models import ApiOptions
 from drike.models.protocols import LanguageModel
 from drike.stores.edit_store import EditStore
 from drike.stores.inbox import Inbox, Report, ReportState
 from drike.stores.report_files import KEPT, LOOKED_FOR, read_reports
+from drike.stores.snapshots import snapshot
 from drike.support.rows import shown
 from drike.support.table import counted
 
@@ -114,7 +116,7 @@ def inbox(
         elif actions.from_drafts:
             _capture(opened, actions.from_drafts, model)
         elif report:
-            _show(Inbox(opened.database).report(report))
+            _show(opened, Inbox(opened.database).report(report))
         elif actions.close:
             _close(opened, actions.close, reason)
         elif actions.wrong:
@@ -170,8 +172,11 @@ def _reader(model: str | None) -> LanguageModel | None:
     return open_writer(ModelOptions(model), ApiOptions(), ask=False).model
 
 
-def _show(report: Report) -> None:
+def _show(store: EditStore, report: Report) -> None:
     say(f"Report {report.number}, {report.at}, {report.state}")
+    if report.state is not ReportState.SAMPLE:
+        evidence = EditEvidence.of(store, snapshot(store))
+        say(progress_of(report, store, evidence).sentence)
     values = {name: getattr(report, name) for name in _FIELDS}
     say_lines(f"{name}: {value}" for name, value in values.items() if value)
 

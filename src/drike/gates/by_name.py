@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drike.gates.decision import EQUAL, Candidate, Decision, foremost
+from drike.gates.decision import EQUAL, Candidate, Decision, among_equals, foremost
 from drike.gates.excerpts import affordable
 from drike.gates.index import EditIndex
 from drike.gates.name_index import Mention
@@ -38,7 +38,7 @@ class Named:
         nearness |= dict.fromkeys(parsed.equal, 1.0)
         ranked = sorted(
             nearness,
-            key=lambda i: (i not in parsed.equal, -nearness[i], -index.edits[i].record.priority, i),
+            key=lambda i: (i not in parsed.equal, -nearness[i], *among_equals(index.edits[i])),
         )
 
         matching = set(parsed.equal)
@@ -75,7 +75,7 @@ class EveryQuery:
         full = [mention for mention in parsed.mentions if mention.kind is NameMatch.FULL]
         name_of = {edit_id: mention.name for mention in full for edit_id in mention.edits}
         nearness = _nearness(parsed, index, sorted(name_of or index.edits))
-        ranked = sorted(nearness, key=lambda i: (-nearness[i], -index.edits[i].record.priority, i))
+        ranked = sorted(nearness, key=lambda i: (-nearness[i], *among_equals(index.edits[i])))
         if not ranked:
             return Decision(query, reason="no edit is in force")
 

@@ -7,7 +7,7 @@ from math import exp
 from drike.edits.record import EditVersion, Status
 from drike.gates.chains import joined
 from drike.gates.comparison import ANOTHER, ComparedEdit, Features, Reading, compared
-from drike.gates.decision import EQUAL, Candidate, Decision, leading
+from drike.gates.decision import EQUAL, Candidate, Decision, among_equals, leading
 from drike.gates.index import EditIndex
 from drike.gates.parsed_query import ParsedQuery
 from drike.support.records import ADDED
@@ -132,7 +132,7 @@ class Calibrated:
 
         return sorted(
             _with_excluded_at_zero(list(candidates.values()), parsed.negatives),
-            key=lambda c: (-round(c.probability, 6), -c.edit.record.priority, c.edit.id),
+            key=_rank,
         )
 
     def _candidate(self, compared_edit: ComparedEdit) -> Candidate:
@@ -150,6 +150,10 @@ class Calibrated:
         shift = self.shifts.get(str(compared_edit.edit.id), 0.0)
         logit = head.logit(compared_edit.features) + shift
         return 1 / (1 + exp(-logit)) if logit > _LEAST_LOGIT else 0.0
+
+
+def _rank(candidate: Candidate) -> tuple[float, int, str, int]:
+    return -round(candidate.probability, 6), *among_equals(candidate.edit)
 
 
 def _with_excluded_at_zero(candidates: Sequence[Candidate], excluded: Set[int]) -> list[Candidate]:

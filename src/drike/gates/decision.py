@@ -173,6 +173,14 @@ def foremost(index: EditIndex, ranked_ids: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(first_ones))
 
 
+def among_equals(edit: EditVersion) -> tuple[int, str, int]:
+    """An edit's place among equally probable ones: by priority, then by what it says.
+
+    By their ids alone, the facts of a prompt would stand in the order in which they were stored.
+    """
+    return -edit.record.priority, edit.record.fact, edit.id
+
+
 def leading(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The first `MOST_MATCHED` active candidates and the first as many in shadow.
 

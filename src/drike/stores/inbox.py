@@ -224,12 +224,22 @@ class Inbox:
 
     def report(self, number: int) -> Report:
         """The report with a number. Raises StoreError if there is none."""
-        found = self._select("number = %s", [number]) if abs(number) < _MAX_NUMBER else []
-        if not found:
+        found = self.find(number)
+        if found is None:
             raise StoreError(
                 f"there is no report {number}: choose one that drike edits inbox lists"
             )
-        return found[0]
+        return found
+
+    def find(self, number: int) -> Report | None:
+        """The report with a number, if there is one."""
+        found = self._select("number = %s", [number]) if abs(number) < _MAX_NUMBER else []
+        return found[0] if found else None
+
+    def last_number(self) -> int:
+        """The number of the last report; 0 if there was never one."""
+        database = self._readable()
+        return 0 if database is None else int(StoreSettings(database).get(_LAST_NUMBER) or 0)
 
     def close(
         self,

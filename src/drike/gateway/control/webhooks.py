@@ -17,16 +17,19 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 from unicodedata import bidirectional
 from urllib.parse import urlsplit
 
 from drike.edits.record import EditVersion, Move, Status, StoreError
 from drike.edits.times import stamp
 from drike.errors import UsageError
+from drike.gateway.control.report_events import report_events
+from drike.gateway.control.sent import Sent
 from drike.gateway.health import ALARMS, counts_of_health, health_of_edits
 from drike.models.served import is_exposed, is_http, is_loopback, key_in
 from drike.stores.edit_store import EditStore
+from drike.stores.inbox import Inbox
 from drike.stores.moves import due
 from drike.stores.snapshots import Snapshot
 from drike.stores.traffic import TrafficCounts
@@ -59,14 +62,19 @@ _MOVES = {Move.PROPOSE: "proposed", Move.APPROVE: "approved"}
 Send = Callable[[bytes, Mapping[str, str]], None]
 
 
-@dataclass(frozen=True)
-class Sent:
-    """What was sent of a store, as its settings keep it."""
+class Tellable(Protocol):
+    """What is told."""
 
-    change: int = 0  # the number of the last change
-    due: Mapping[str, str] = field(default_factory=dict)  # by edit, the review that was due
-    # By edit, with " fell" for a rate that fell, the version that slipped.
-    slipping: Mapping[str, int] = field(default_factory=dict)
+    @property
+    def id(self) -> str:
+        """The same however often it is sent."""
+
+    @property
+    def sent(self) -> Sent:
+        """What counts as sent once it is."""
+
+    def body(self, tenant: str) -> bytes:
+        """The JSON that is sent."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,7 @@ class Notifier:
         self._token = secrets.token_hex(8)  # by which others know who sends
         self._stopped = threading.Event()
         self._next_look: dict[str, float] = {}  # at counts and reviews, by tenant
+        self._reports_at: dict[str, int] = {}  # the revision at which reports were told of
         self._pauses: dict[str, _Pause] = {}  # after failures, by tenant
         self._tries: dict[tuple[str, str], int] = {}  # of refused events, by tenant and event
         self._thread = threading.Thread(target=self._run, name="drike-notify", daemon=True)
@@ -233,12 +242,24 @@ class Notifier:
                 sent = self._tell(tenant, store, event)
             for event in _slips(store, edits, sent, self._clock()):
                 sent = self._tell(tenant, store, event)
+            self._reports_at.pop(tenant, None)
             self._next_look[tenant] = time.monotonic() + _LOOK_EVERY
+        if self._reports_at.get(tenant) != edits.revision:
+            sent = self._tell_of_reports(tenant, store, edits, sent)
         if changes:
             sent = replace(sent, change=changes[-1].number)
         new_text = json.dumps(asdict(sent))
         if new_text != text:
             store.settings.save(_SENT, new_text)
+
+    def _tell_of_reports(self, tenant: str, store: EditStore, edits: Snapshot, sent: Sent) -> Sent:
+        """Tell what became of reports, when edits have changed, or the time to look has come."""
+        if not sent.reports_from:
+            sent = replace(sent, reports_from=Inbox(store.database).last_number() + 1)
+        for event in report_events(tenant, store, edits, sent):
+            sent = self._tell(tenant, store, event)
+        self._reports_at[tenant] = edits.revision
+        return sent
 
     def _tell_changes(
         self, tenant: str, store: EditStore, changes: Sequence[EditVersion], sent: Sent
@@ -253,7 +274,7 @@ class Notifier:
                 sent = self._tell(tenant, store, event)
         return sent
 
-    def _tell(self, tenant: str, store: EditStore, event: Event) -> Sent:
+    def _tell(self, tenant: str, store: EditStore, event: Tellable) -> Sent:
         """Send an event, and note that it is sent."""
         # A slow receiver may have used up the lease, so that another gateway sends by now.
         if not self._may_send(store):
@@ -275,7 +296,7 @@ class Notifier:
         store.settings.save(_SENT, json.dumps(asdict(event.sent)))
         return event.sent
 
-    def _is_given_up(self, tenant: str, event: Event, refusal: urllib.error.HTTPError) -> bool:
+    def _is_given_up(self, tenant: str, event: Tellable, refusal: urllib.error.HTTPError) -> bool:
         """Whether a refused event has had its tries, so that it holds up those after it no more."""
         if refusal.code not in _REFUSALS or refusal.code in _PASSING:
             return False

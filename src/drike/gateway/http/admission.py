@@ -6,6 +6,7 @@ This is their size, path, origin and key.
 import re
 import unicodedata
 from contextlib import suppress
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from starlette.datastructures import Headers
@@ -18,6 +19,7 @@ from drike.gateway.http.relay import Limits
 from drike.gateway.http.server import tell_known
 from drike.gateway.requests import APIS
 from drike.models.served import is_loopback
+from drike.stores.opening import TENANT
 
 PREFIX = b"/v1"
 FEEDBACK = b"/feedback"
@@ -90,6 +92,54 @@ def admit(scope: Scope, keys: Keys | None, limits: Limits) -> Principal:
         raise RequestError(405, "no_such_method", "reports are sent by POST")
     _check_role(principal, method, path)
     return principal
+
+
+class ReportReader(NamedTuple):
+    """Who asks what became of a report. token: of its link; "" for who has a key."""
+
+    principal: Principal
+    number: int
+    token: str = ""
+
+
+_REPORT = re.compile(
+    rb"/feedback/(?:(?P<tenant>[\w-]{1,64})\.(?P<linked>\d{1,18})\.(?P<token>[0-9a-f]{32})"
+    rb"|(?P<number>\d{1,18}))"
+)
+
+
+def no_such_report() -> RequestError:
+    """The error of a report that is not there, or not to be read by who asks."""
+    return RequestError(
+        404, "no_such_report", "there is no such report: use its link, or the key that sent it"
+    )
+
+
+def admit_reader(scope: Scope, keys: Keys | None, limits: Limits) -> ReportReader:
+    """Who asks what became of a report, by a link or by a key. Raises RequestError.
+
+    Whether a link's token is right, the store of its tenant says.
+    """
+    _check_headers(scope, limits)
+    if scope["method"] not in ("GET", "HEAD"):
+        raise RequestError(405, "no_such_method", "what became of a report is read by GET")
+    asked = _REPORT.fullmatch(bytes(scope["raw_path"]))
+    if asked is None:
+        raise no_such_report()
+    if keys is None:
+        _check_site(scope)
+    if asked["token"]:
+        tenant = asked["tenant"].decode()
+        if tenant != TENANT and (keys is None or tenant not in keys.tenants):
+            raise no_such_report()
+        reader = Principal(tenant, KeyRole.REPORT)
+        return ReportReader(reader, int(asked["linked"]), asked["token"].decode())
+    principal = principal_of(scope, keys)
+    if principal is None:
+        raise RequestError(
+            401, "invalid_api_key", "give the report's link, or a key of this gateway"
+        )
+    return ReportReader(principal, int(asked["number"]))
 
 
 def _check_headers(scope: Scope, limits: Limits) -> None:

@@ -32,8 +32,17 @@ from drike.gateway.errors import ENDING, RequestError, UpstreamError, report
 from drike.gateway.feed import EditFeed
 from drike.gateway.guardrails import guardrail_answer
 from drike.gateway.http import relay
-from drike.gateway.http.admission import CAPTURE, FEEDBACK, PREFIX, WEBHOOKS, admit, normal_path
-from drike.gateway.http.keys import Keys, Principal
+from drike.gateway.http.admission import (
+    CAPTURE,
+    FEEDBACK,
+    PREFIX,
+    WEBHOOKS,
+    admit,
+    admit_reader,
+    no_such_report,
+    normal_path,
+)
+from drike.gateway.http.keys import KeyRole, Keys, Principal
 from drike.gateway.http.relay import Limits
 from drike.gateway.http.shares import Bodies, Shares
 from drike.gateway.http.threads import in_daemon_thread
@@ -42,7 +51,21 @@ from drike.gateway.options import Mode
 from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES
 from drike.gateway.slips import checked_reply
 from drike.live.capturing import Captured, capture, draft_of
-from drike.stores.inbox import LARGEST, FullInboxError, Inbox, LargeReportError, report_of
+from drike.live.report_progress import (
+    EditEvidence,
+    ReportProgress,
+    is_link,
+    link_of,
+    progress_of,
+)
+from drike.stores.inbox import (
+    LARGEST,
+    FullInboxError,
+    Inbox,
+    LargeReportError,
+    ReportState,
+    report_of,
+)
 
 # Ends of paths that are probably for text: /engines/MODEL/completions and the like, of older
 # servers and of other APIs; and of batches of requests.
@@ -160,6 +183,9 @@ class Gateway:
         """Admit a request, read it, and hand it to the handler of its path."""
         path = normal_path(bytes(visit.scope["raw_path"]))
         scope = {**visit.scope, "raw_path": path}
+        if path.startswith(FEEDBACK + b"/"):
+            await self._show_report(visit, scope)
+            return
         principal = admit(scope, self.keys, self.limits)
         route = self._routes.get(path, self._usual_route)
         place = partial(self._bodies.place, principal.key)
@@ -278,8 +304,37 @@ class Gateway:
         author = principal.author if principal.key else None
         inbox = Inbox(feed.store.database)
         added = await _in_store(lambda: inbox.take(wrong_answer, author))
-        body = json.dumps({"report": added.number}).encode()
+        link = await _in_store(lambda: link_of(feed.store, principal.tenant, added.number))
+        body = json.dumps({"report": added.number, "link": link}).encode()
         await relay.send_json(visit.send, 201, body, visit.headers)
+
+    async def _show_report(self, visit: _Visit, scope: Scope) -> None:
+        """Answer with what became of a report, to who has its link or a key. Raises RequestError.
+
+        A key for reports alone shows its own.
+        """
+        asked = admit_reader(scope, self.keys, self.limits)
+        feed = await self._feed_of(asked.principal)
+
+        def work() -> ReportProgress | None:
+            store = feed.store
+            tenant = asked.principal.tenant
+            if asked.token and not is_link(store, tenant, asked.number, asked.token):
+                return None
+            wrong_answer = Inbox(store.database).find(asked.number)
+            if wrong_answer is None or wrong_answer.state is ReportState.SAMPLE:
+                return None
+            may_read_all = asked.token or asked.principal.role.includes(KeyRole.USE)
+            if not may_read_all and wrong_answer.author != asked.principal.author:
+                return None
+            return progress_of(wrong_answer, store, EditEvidence.of(store, feed.snapshot))
+
+        progress = await _in_store(work)
+        if progress is None:
+            raise no_such_report()
+        visit.headers["cache-control"] = "no-store"
+        body = json.dumps(progress.values()).encode()
+        await relay.send_json(visit.send, 200, body, visit.headers)
 
     async def _take_draft(
         self, visit: _Visit, call: UpstreamCall, feed: EditFeed, principal: Principal
@@ -298,7 +353,12 @@ class Gateway:
 
         captured = await _in_store(work)
         status = 200 if captured.report is None else 201
-        body = json.dumps(captured.values()).encode()
+        answer = captured.values()
+        if captured.report is not None:
+            number = captured.report.number
+            link = await _in_store(lambda: link_of(feed.store, principal.tenant, number))
+            answer["link"] = link
+        body = json.dumps(answer).encode()
         await relay.send_json(visit.send, status, body, visit.headers)
 
     def _given(
