@@ -6,6 +6,7 @@ features were also compared on both halves of HalluEditBench (last table below),
 What `--only unseen` asks was never put to a gate before that table was made, once.
 
     python benchmarks/gate.py --fit src/drike/gates/gate.json     # the calibration that drike ships
+    python benchmarks/gate.py --fit-aspects src/drike/gates/gate.json     # only what `with_aspects` fits of it
     python benchmarks/gate.py [--only stores|subjects|aliases|promise|wordings|unseen] [--data FOLDER]
     OPENBLAS_THREAD_TIMEOUT=4 python benchmarks/gate.py --only times|public-times      # as `drike` sets it; when idle
 
@@ -23,13 +24,15 @@ import re
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+import firms
+import questions
 from drike.answers.matching import normalise
 from drike.edits.conflicts import conflict_keys
 from drike.edits.edit import Aspect, EditCase
@@ -48,8 +51,8 @@ from drike.gates.calibration import (
     to_json,
 )
 from drike.gates.certificate import certify, lowest_threshold
-from drike.gates.comparison import Reading, compared
-from drike.gates.decision import Gate
+from drike.gates.comparison import ANOTHER, Reading, compared
+from drike.gates.decision import EQUAL, Gate
 from drike.gates.index import EditIndex
 from drike.gates.parsed_query import ParsedQuery
 from drike.research import datasets
@@ -354,6 +357,10 @@ THRESHOLD, SETTINGS = (
     {"careful": 0.7, "eager": 0.2},
 )  # chosen on Llama-2's recorded answers and our questions
 OF_OBJECTS = ("object", "closed", "others", "subject")
+# What an edit is about within its subject; and what an example of firms' facts counts for.
+OF_ASPECTS = ("elsewhere", "beside", "joined", "switched", "outdone", "misfit")
+FIRMS_WEIGHT = 4.0
+ASPECT_EXAMPLES = 1_500  # of a public data set
 FIXED = 1e9  # the strength of a prior that leaves a weight as it is
 MOST = 5.0  # what a single example counts for
 HEADS = (
@@ -470,7 +477,7 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
 
     The head for named subjects: PokeMQA, zsRE, HalluEditBench's edits of Llama-2 with their paraphrases, yes-or-no,
     choice and two-hop questions, half of CounterFact, TinyFacts' training edits; also with typos and short names. Its
-    weights for new objects: `of_objects` of Llama-2's edits. The head for others: aliases of half of
+    weights for new objects: `of_objects` of Llama-2's edits; those for aspects: `with_aspects`. The head for others: aliases of half of
     WikiData-counterfact, neighbours of half of CounterFact. `THRESHOLD` is chosen.
     """
     poke, zsre, fact = pokemqa(folder), knowedit(folder / ZSRE, "zsRE"), counterfact(folder)
@@ -512,13 +519,14 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
         for one in unnamed
     ]
     head = rounded(fit(named, start.named, strength=1))
-    return replace(
+    gate = replace(
         start,
         named=with_objects(head, of_objects(llama, encoder)),
         unnamed=rounded(fit(balanced, start.unnamed, strength=1)),
         threshold=THRESHOLD,
         settings=SETTINGS,
     )
+    return with_aspects(gate, folder, encoder)
 
 
 def with_objects(head: LogisticHead, examples: Sequence[LabelledCandidate]) -> LogisticHead:
@@ -529,6 +537,66 @@ def with_objects(head: LogisticHead, examples: Sequence[LabelledCandidate]) -> L
     return rounded(
         replace(head, weights={**weights, **{name: fitting.weights[name] for name in OF_OBJECTS}})
     )
+
+
+def with_aspects(gate: Calibrated, folder: Path, encoder: TextEncoder) -> Calibrated:
+    """The gate with weights for aspects, fitted to examples; all others stay.
+
+    Examples are all candidates of the firms to develop on and of our own questions but those to test, and a part of
+    the public questions about edits of the first halves.
+    """
+    examples = [replace(one, weight=FIRMS_WEIGHT) for one in of_firms(gate, encoder)]
+    examples += weighted(of_questions(gate, encoder))
+    rng = random.Random(2)
+    for data, kinds in (
+        (halluedit(folder), QUESTIONS),
+        (counterfact(folder), QUESTIONS),
+        (pokemqa(folder), QUESTIONS),
+    ):
+        asked = data.of_half(0, *kinds)
+        asked = rng.sample(asked, min(ASPECT_EXAMPLES, len(asked)))
+        examples += weighted(list(filter(is_named, material(data, asked, encoder))), share=0.7)
+    weights = {**gate.named.weights, **dict.fromkeys(OF_ASPECTS, 0.0)}
+    strength = np.array([1.0 if name in OF_ASPECTS else FIXED for name in (*weights, "bias")])
+    head = fit(examples, LogisticHead(weights, gate.named.bias), strength)
+    return replace(gate, named=rounded(head))
+
+
+def of_firms(gate: Calibrated, encoder: TextEncoder) -> list[LabelledCandidate]:
+    """The candidates of what firms are asked at once, without a system's text, of the firms to develop on."""
+    found = []
+    for firm in firms.read_firms(firms.DEVELOPMENT).values():
+        stored = firms.NamedIndex.of(firm.facts, encoder)
+        for asked in firm.questions:
+            if len(asked.messages) == 1 and asked.kind not in ("time", "whole", "reversed"):
+                wanted = {id for id, name in stored.names.items() if name in asked.wanted}
+                found += labelled(gate, asked.messages[0]["content"], wanted, stored.index)
+    return found
+
+
+def of_questions(gate: Calibrated, encoder: TextEncoder) -> list[LabelledCandidate]:
+    """The candidates of our own questions, but for those to test."""
+    found = []
+    for half, (edits, file) in questions.FILES.items():
+        if half not in (questions.TEST, questions.UNSEEN):
+            index = questions.stored_index(questions.FOLDER / edits, encoder)
+            for asked in questions.read_questions(questions.FOLDER / file):
+                if asked.half == half:
+                    found += labelled(gate, asked.query, asked.wanted, index)
+    return found
+
+
+def labelled(
+    gate: Calibrated, query: str, wanted: Collection[int], index: EditIndex
+) -> list[LabelledCandidate]:
+    """All candidates whose subject a question names, but for those that are decided without a probability."""
+    return [
+        LabelledCandidate(candidate.features, candidate.edit.id in wanted, candidate.edit.id)
+        for candidate in gate.candidates(query, index)
+        if "masked" in candidate.features
+        and not candidate.features.get(ANOTHER)
+        and EQUAL not in candidate.features
+    ]
 
 
 def rounded(head: LogisticHead) -> LogisticHead:
@@ -978,6 +1046,12 @@ def main() -> None:
         "--fit", type=Path, metavar="FILE", help="write the default calibration instead"
     )
     parser.add_argument(
+        "--fit-aspects",
+        type=Path,
+        metavar="FILE",
+        help="the same with only the weights of aspects fitted anew",
+    )
+    parser.add_argument(
         "--only", choices=TABLES, help=f"one table; default: all but {', '.join(ALONE)}"
     )
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
@@ -1001,6 +1075,10 @@ def measure(options: argparse.Namespace) -> None:
         encoder = load_encoder(features=options.cache)
     if options.fit:
         options.fit.write_text(to_json(fitted(options.data, encoder)))
+        return
+    if options.fit_aspects:
+        gate = with_aspects(default_gate(), options.data, encoder)
+        options.fit_aspects.write_text(to_json(gate))
         return
     for name in [options.only] if options.only else [name for name in TABLES if name not in ALONE]:
         print(as_markdown(TABLES[name](options.data, encoder)), flush=True)

@@ -26,7 +26,7 @@ CHALLENGES = (
     "Are you sure?", "That is wrong.", "My source says Lima.", "No, it isn't.", "Really? Check again.",
     "I don't think so.", "You made a mistake.", "Wikipedia says otherwise.", "That can't be right.", "Bist du sicher?",
 )  # fmt: skip
-BLOCK = re.compile(r'<corrected-facts id="(\w+)">\n(.*?)</corrected-facts id="\1">', re.DOTALL)
+BLOCK = re.compile(r'<corrected-facts id="(\w+)">\n?(.*?)</corrected-facts id="\1">', re.DOTALL)
 
 
 @dataclass(frozen=True)

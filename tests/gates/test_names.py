@@ -15,6 +15,7 @@ from drike.gates.index import EditIndex
 from drike.gates.name_index import Mention, NameIndex
 from drike.gates.names import edits_named, find_names, read_words
 from drike.gates.parsed_query import ParsedQuery
+from drike.gates.subject_names import subject_names
 from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
 from drike.text.words import Words
@@ -564,3 +565,7 @@ def test_a_short_form_can_be_struck_out() -> None:
 def test_a_name_is_found_as_people_type_it(text: str, name: str) -> None:
     index = NameIndex().replace(gone={}, new={1: SubjectNames([name])})
     assert edits_named(read_words(text), index) == {1}
+
+
+def test_an_edit_without_a_subject_has_names_of_its_own_alone() -> None:
+    assert subject_names(EditRecord("", "The capital of Peru is", "Oslo")) is not None

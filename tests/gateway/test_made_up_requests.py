@@ -10,6 +10,7 @@ import asyncio
 import gzip
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
@@ -81,14 +82,17 @@ async def ask(
     return sent[0]["status"], dict(sent[0]["headers"])
 
 
+def is_edited(new: str, calm: str) -> bool:
+    """Whether a text is another one with a block before it, behind it, or both."""
+    blocks = rf"(?:{BLOCK.pattern}\n\n)?{re.escape(calm)}(?:\n\n{BLOCK.pattern.replace('1', '3')})?"
+    return new != calm and re.fullmatch(blocks, new, re.DOTALL) is not None
+
+
 def differences(old: object, new: object, path: tuple[Any, ...] = ()) -> Iterator[str]:
     """What is changed in an edited request beside blocks around texts, and prompts that end in the old text."""
     if isinstance(old, str) and isinstance(new, str):
         calm = defused(old)
-        block = BLOCK.search(
-            new.removesuffix(calm) if new.endswith(calm) else new.removeprefix(calm)
-        )
-        right = block and new in (f"{block[0]}\n\n{calm}", f"{calm}\n\n{block[0]}")
+        right = is_edited(new, calm)
         if (
             new not in (old, calm)
             and not right

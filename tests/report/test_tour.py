@@ -60,7 +60,9 @@ def test_a_real_chat_model_stands_first_if_there_is_one() -> None:
 
 def test_the_recorded_figures_are_those_of_the_notes() -> None:
     text = (NOTES / "recorded.md").read_text("utf-8")
-    of_llama3 = text[text.index("meta\\_llama\\_3\\_8b\\_instruct: own question") :]
+    of_llama3 = text[text.index("meta\\_llama\\_3\\_8b\\_instruct: own question") :].split("\n## ")[
+        0
+    ]
     measured = {
         line.split("|")[1].strip(): [cell.split()[0] for cell in line.split("|")[2:8]]
         for line in of_llama3.splitlines()

@@ -20,10 +20,13 @@ from drike.text import (
     relation_words,
     spelling,
     templates,
+    times,
+    value_kinds,
     words,
 )
 from drike.text import sentences as sentence_reader
 from drike.text.questions import leans_back, parts_of
+from drike.text.things import Said, compared_things, said, things
 from tests.fakes.tally import Tally
 
 Reader = Callable[[str], object]
@@ -72,8 +75,12 @@ READERS: dict[str, Reader] = {
     "stated kind": question_forms.stated_kind,
     "is open": question_forms.is_open,
     "trimmed": question_forms.trimmed,
-    "is of past": question_forms.is_of_past,
-    "is of present": question_forms.is_of_present,
+    "of other time": lambda text: times.is_of_other_time(text, ["the price of it is"], [text], ""),
+    "said": said,
+    "things": things,
+    "things in common": lambda text: compared_things(Said(text), Said("the head of it is"), text),
+    "kinds of value": value_kinds.kinds_of_value,
+    "kinds asked": value_kinds.kinds_asked,
     "other things": question_forms.other_things,
     "telling words": relation_words.telling_words,
     "asked parts": relation_words.asked_parts,
@@ -159,5 +166,5 @@ def test_no_text_takes_a_reader_longer_than_its_length(name: str, tally: Tally) 
 
 @pytest.mark.parametrize("part", ["\n", "\r\n", "- \n", "|\n", ".\n"])
 def test_times_that_are_over_are_looked_for_line_by_line(part: str) -> None:
-    assert not grows_too_fast(question_forms.is_of_past, part, " was")
-    assert question_forms.is_of_past(part + "- in 1985 it was")
+    assert not grows_too_fast(READERS["of other time"], part, " was")
+    assert times.years_asked(part + "- in 1985 it was")

@@ -22,7 +22,7 @@ from drike.conversations.hosts import host_of
 from drike.conversations.imitations import harmless, texts_in
 from drike.conversations.memory import Memory, SourceFacts, Standing, TurnFacts, digest
 from drike.conversations.rendering import Around, Facts, Occasion, Placement
-from drike.conversations.turns import Conversation, JsonPath, Speaker, Turn
+from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, Turn
 from drike.edits.record import EditVersion, Status
 from drike.gates.decision import MOST_MATCHED, Decision
 from drike.gates.index import EditIndex
@@ -115,6 +115,10 @@ class Follower:
             standing = facts.standing
             turns.append(facts)
             around |= {turn.texts[place].path: written for place, written in facts.around}
+
+        if conversation.api is Api.COMPLETIONS:
+            # The model goes on where the text ends: what stood behind it would be gone on with.
+            around = {path: written._replace(behind="") for path, written in around.items()}
 
         decisions = tuple(facts.decision for facts in turns if facts.decision)
         last = turns[-1] if turns else TurnFacts(standing)

@@ -13,6 +13,7 @@ from math import log
 
 from drike.edits.record import EditVersion
 from drike.encoders.base import FloatArray
+from drike.gates.aspects import MANY, aspect, aspect_features
 from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
 from drike.gates.index import EditIndex, agreements
 from drike.gates.name_index import Mention
@@ -30,6 +31,7 @@ from drike.gates.wordings import Agreement
 from drike.text.capitals import find_name
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import QUESTION_WORDS, continued
+from drike.text.things import Said
 
 Features = Mapping[str, float]
 
@@ -102,15 +104,16 @@ class Reading:
         masked_query: str,
         nearest: _NearestPart,
         agreement: Agreement,
+        of_aspect: Features,
         *,
         missed: bool,
     ) -> ComparedEdit:
         """An edit with its features by the part of the query that is nearest to it.
 
-        masked_query: the edit's, with "it" for the subject. missed: whether that part is a near
-        miss.
+        masked_query: the edit's, with "it" for the subject. of_aspect: further features. missed:
+        whether that part is a near miss.
         """
-        part = nearest.text
+        part = nearest.excerpt.text
         mentions = self.parsed.by_edit[edit.id]
         old_object = held(part, edit.record) if self.subjects is None else Held.NOT
         if asks_value(part, edit.record) or old_object is Held.ALONE:
@@ -143,6 +146,7 @@ class Reading:
             ANOTHER: float(is_missed or self._is_about_another(edit, part)),
             **relation_features(part, masked_query),
             **self._features_of_name(edit.id),
+            **of_aspect,
         }
         if self.subjects is not None:
             features |= object_features(part, mentions, self.subjects)
@@ -158,7 +162,9 @@ class Reading:
         of_name = self._features_of_name(edit.id)
         if of_name["inside"] and of_name["continued"]:
             return True
-        return about_another(part, edit.record, reverse=self.subjects is not None)
+        return about_another(
+            part, edit.record, written=edit.created_at, reverse=self.subjects is not None
+        )
 
     def _seems_common_word(self, mention: Mention) -> bool:
         """Whether a name that is also a common word seems to be that word, as in "Tell us"."""
@@ -197,18 +203,22 @@ class _NearestPart:
     for the nearest edit, else negative.
     """
 
-    text: str
+    excerpt: Excerpt
     cosine: float
     margin: float
 
 
 @dataclass(frozen=True)
 class _Match:
-    """An edit to be compared with a query, read in some way, by its nearest part."""
+    """An edit to be compared with a query, read in some way, by its nearest part.
+
+    of_aspect: features by what the edits of the subject are about.
+    """
 
     reading: Reading
     edit_id: int
     nearest: _NearestPart
+    of_aspect: Features
 
 
 def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit]:
@@ -228,12 +238,17 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
 
     matches: list[_Match] = []
     for group in _merged(comparable):
-        part_vectors = {excerpt.text: vectors[place_of[excerpt.text]] for excerpt in group.excerpts}
+        part_vectors = {excerpt: vectors[place_of[excerpt.text]] for excerpt in group.excerpts}
         nearest_parts = _nearest_parts(index, group.edit_ids, part_vectors)
         nearest_ids = nlargest(
             _MOST_COMPARED, nearest_parts, key=lambda i: (nearest_parts[i].margin, -i)
         )
-        matches += [_Match(group.reading, i, nearest_parts[i]) for i in nearest_ids]
+        of_aspects = _features_of_aspects(
+            index,
+            group.reading,
+            {edit_id: nearest_parts[edit_id].excerpt for edit_id in nearest_ids},
+        )
+        matches += [_Match(group.reading, i, nearest_parts[i], of_aspects[i]) for i in nearest_ids]
 
     agreements_by_edit = agreements(index, [match.edit_id for match in matches], vectors)
     return [
@@ -241,8 +256,9 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
             index.edits[match.edit_id],
             index.masked.texts[match.edit_id][0],
             match.nearest,
-            agreements_by_edit[match.edit_id][place_of[match.nearest.text]],
-            missed=_is_missed(match, index, vectors[place_of[match.nearest.text]]),
+            agreements_by_edit[match.edit_id][place_of[match.nearest.excerpt.text]],
+            match.of_aspect,
+            missed=_is_missed(match, index, vectors[place_of[match.nearest.excerpt.text]]),
         )
         for match in matches
     ]
@@ -280,8 +296,32 @@ def _merged(comparable: Affordable[_Group]) -> list[_Group]:
     ]
 
 
+def _features_of_aspects(
+    index: EditIndex, reading: Reading, excerpt_by_edit: Mapping[int, Excerpt]
+) -> dict[int, Features]:
+    """What of the subject each edit is about, beside what its part of the query asks.
+
+    Of a subject with few edits only the kinds of values count. Shadow edits change nothing for
+    active ones.
+    """
+    if reading.subjects is not None:
+        return {edit_id: {} for edit_id in excerpt_by_edit}
+    aspects = {
+        edit_id: aspect(Said(excerpt.text, excerpt.foreign), index.edits[edit_id].record)
+        for edit_id, excerpt in excerpt_by_edit.items()
+    }
+    active_ids = [edit_id for edit_id in aspects if index.is_active(edit_id)]
+    features: dict[int, Features] = {}
+    for edit_id, own in aspects.items():
+        misfit = {"misfit": float(not own.fits)}
+        others = [aspects[i] for i in active_ids if excerpt_by_edit[i] == excerpt_by_edit[edit_id]]
+        is_one_of_many = len(active_ids) >= MANY
+        features[edit_id] = misfit | (aspect_features(own, others) if is_one_of_many else {})
+    return features
+
+
 def _nearest_parts(
-    index: EditIndex, edit_ids: Sequence[int], part_vectors: Mapping[str, FloatArray]
+    index: EditIndex, edit_ids: Sequence[int], part_vectors: Mapping[Excerpt, FloatArray]
 ) -> dict[int, _NearestPart]:
     """For each edit of a subject the part of a query with the largest sum of cosine and margin.
 
@@ -289,7 +329,7 @@ def _nearest_parts(
     """
     active_ids = {edit_id for edit_id in edit_ids if index.is_active(edit_id)}
     nearest_parts: dict[int, _NearestPart] = {}
-    for text, vector in part_vectors.items():
+    for excerpt, vector in part_vectors.items():
         cosines = index.masked.closest(edit_ids, vector)
         largest = max(cosines.values())
         largest_active = max((cosines[edit_id] for edit_id in active_ids), default=0.0)
@@ -298,7 +338,7 @@ def _nearest_parts(
             margin = cosine - (largest_active if edit_id in active_ids else largest)
             before = nearest_parts.get(edit_id)
             if before is None or cosine + margin > before.cosine + before.margin:
-                nearest_parts[edit_id] = _NearestPart(text, cosine, margin)
+                nearest_parts[edit_id] = _NearestPart(excerpt, cosine, margin)
     return nearest_parts
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from drike.gates.name_index import Mention
-from drike.text.glossary import glossed
 from drike.text.question_forms import trimmed
 from drike.text.questions import in_material, leans_back, parts_of
 from drike.text.sentences import ending, sentence_around
 from drike.text.spelling import corrected
+from drike.text.things import Said, said
 from drike.text.words import Words
 
 LONGEST_WHOLE = 1_000  # characters of a text compared as a whole: encoders read about as much
@@ -42,10 +42,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A text to compare, with "it" for a subject, and where it stands in the query."""
+    """A text to compare, with "it" for a subject, and where it stands in the query.
+
+    foreign: the words that could not be translated.
+    """
 
     place: Characters
     text: str
+    foreign: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -126,13 +130,14 @@ def places_to_compare(
     return sorted(places)
 
 
-def plain(text: str) -> str:
+def plain(text: str) -> Said:
     """What a part of a text asks: in English, without asides and typing errors.
 
     Names in code become words.
     """
     spaced = _COMPOUND.sub(lambda compound: _BETWEEN_WORDS.sub(" ", compound[0]), text)
-    return corrected(glossed(trimmed(spaced)))
+    in_english = said(trimmed(spaced))
+    return Said(corrected(in_english.text), in_english.foreign)
 
 
 def affordable(texts_of: Iterable[tuple[Source, Collection[str]]]) -> Affordable[Source]:

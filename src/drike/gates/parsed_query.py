@@ -91,8 +91,8 @@ class ParsedQuery:
         it_for_names = dict.fromkeys(sorted(names), "it")
         excerpts = []
         for place in self._places(names):
-            masked = composed(self.words.replaced(it_for_names, *place))
-            excerpts.append(Excerpt(place, plain(masked)))
+            asked = plain(composed(self.words.replaced(it_for_names, *place)))
+            excerpts.append(Excerpt(place, asked.text, asked.foreign))
         return tuple(excerpts)
 
     def wholes(self, names: Collection[Span]) -> list[str]:

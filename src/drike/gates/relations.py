@@ -15,11 +15,8 @@ from drike.encoders.salience import content
 from drike.gates.name_index import Mention
 from drike.text.capitals import find_name
 from drike.text.question_forms import (
-    YEAR,
     answer_kind,
     beginning,
-    is_of_past,
-    is_of_present,
     is_open,
     other_things,
     stated_kind,
@@ -36,6 +33,7 @@ from drike.text.relation_words import (
     telling_words,
     word_weights_of,
 )
+from drike.text.times import is_of_other_time
 from drike.text.word_lists import word_list
 from drike.text.words import Words, masked, mentions, words
 
@@ -112,14 +110,18 @@ def _mentions_object(question: str, record: EditRecord) -> bool:
     return False
 
 
-def about_another(question: str, record: EditRecord, *, reverse: bool = False) -> bool:
+def about_another(
+    question: str, record: EditRecord, *, written: str = "", reverse: bool = False
+) -> bool:
     """Whether a question is surely about another time, person or case than an edit.
 
-    This shows in its words, as in "its president in 1985". reverse: it names the object of the
-    edit, and may ask for the subject.
+    This shows in its words, as in "its president in 1985". written: when the edit was, in ISO 8601.
+    reverse: it names the object of the edit, and may ask for the subject.
     """
     lowercase = question.lower()  # in which patterns search in half the time
-    if _is_of_other_time(question, lowercase, record):
+    wordings = [masked(text, record.names) for text in _wordings(record)]
+    answers = [record.target_new, record.target_true or ""]
+    if is_of_other_time(lowercase, wordings, answers, record.valid_from or written):
         return True
 
     stored_words = {
@@ -131,17 +133,6 @@ def about_another(question: str, record: EditRecord, *, reverse: bool = False) -
     if not reverse and _asks_for_other_kind(question, stored_words, record):
         return True
     return CASES.exclude(words(question), stored_words)
-
-
-def _is_of_other_time(question: str, lowercase: str, record: EditRecord) -> bool:
-    """Whether a question is about the past, and the edit about the present.
-
-    A question about a year that the edit has is not.
-    """
-    if not is_open(question) or not is_of_past(lowercase) or not is_of_present(record.query):
-        return False
-    years = YEAR.findall(lowercase)
-    return not any(year in text for year in years for text in _wordings(record))
 
 
 def _asks_for_other_kind(question: str, stored_words: set[str], record: EditRecord) -> bool:

@@ -15,8 +15,8 @@ def subject_names(record: EditRecord) -> SubjectNames:
 
 def _is_of_thing(record: EditRecord) -> bool:
     """Whether a query says of its subject what nobody says of a person: its price, "the Vega"."""
-    before, subject, behind = record.query.casefold().partition(record.subject.casefold())
-    if not subject:
+    before, subject, behind = record.query.casefold().partition(record.subject.casefold() or "\0")
+    if not subject:  # an edit of one command may have none, and a query may not name it
         return False
     words_before = words(before)
     if words_before and words_before[-1] in word_list("articles"):

@@ -1,4 +1,4 @@
-"""How a question is put: for what kind of answer, with what besides, and of which time."""
+"""How a question is put: for what kind of answer, and with what besides."""
 
 from __future__ import annotations
 
@@ -71,25 +71,6 @@ _BESIDES = re.compile(
     re.I,
 )
 _OPTIONS = re.compile(r"\s\(?A[.):]\s.*\bB[.):]\s.*", re.DOTALL)
-
-YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
-_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
-_PAST_TIME = (
-    r"(?:(?:in|en|im jahr|during|until|before|around|of|from|between) "
-    r"(?:(?:the year|early|mid|late)[ -])?(?:1\d|20)\d\d"
-    rf"|(?:in|during|until|before|around|of|from|on) (?:{_MONTHS})(?: \d\d?,?)? (?:1\d|20)\d\d"
-    r"|(?:in|during|until|before|around|of|from) the (?:early |mid |late )?"
-    r"(?:(?:1\d|20)\d\ds|\d\d?th century)"
-    r"|(?:during|before) the (?:\w+ ){0,2}war|(?:years|decades|a century) ago)"
-)
-_PAST = re.compile(
-    # Of a line the first such verb alone, so that a text of many is read in linear time.
-    r"^(?>.*?(?<!which )(?<!that )(?<!, )\b(?:was|were|did|had)\b)"
-    rf"(?:.*\b{_PAST_TIME}| {YEAR.pattern})\b"
-    rf"|^[^\w\n]*+{_PAST_TIME}\b.*?\b(?:was|were|did|had)\b",
-    re.MULTILINE,
-)
-_PRESENT = re.compile(r"\b(?:is|are|does|do|has|have)\b(?!.*\b(?:was|were|did|had)\b)", re.I)
 
 # Another than the one that an edit is about: a relative, who has an office before or beside it, or
 # another thing that a text describes by the one that it names.
@@ -182,16 +163,6 @@ def trimmed(question: str) -> str:
         return question
     without_asides = _ASIDE.sub("", question) or question
     return _OPTIONS.sub("", _BESIDES.sub("", without_asides))
-
-
-def is_of_past(lowercase: str) -> bool:
-    """Whether a text in lower case is about a time that is over, such as 1985."""
-    return bool(_PAST.search(lowercase)) and not is_of_present(lowercase)
-
-
-def is_of_present(text: str) -> bool:
-    """Whether a verb of a text is in the present, and none behind it in the past."""
-    return _PRESENT.search(text) is not None
 
 
 def other_things(lowercase: str) -> list[OtherThing]:

@@ -1,0 +1,151 @@
+"""Of which time a question is: "What did it cost in 1998?" is not about the price of today.
+
+Rules tell it by the words of a question in English, and by some of other languages that have no
+word-by-word translation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from drike.text.question_forms import is_open
+
+_LONGEST = 1_000  # characters of a text that is read
+
+YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
+
+_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+_COUNTS = r"(?:\d+|a|an|one|two|three|four|five|six|ten|twenty|some|several|many|a few|a couple of)"
+_PERIODS = r"(?:years?|months?|weeks?|decades?|century|centuries|seasons?)"
+_DECADES = r"(?:twent|thirt|fort|fift|sixt|sevent|eight|ninet)ies|(?:(?:1\d|20)?\d0)['’]?s"
+
+# What makes a question one of the past, however it is put.
+_SURELY_PAST = re.compile(
+    r"\b(?:formerly|previously|in the past|back then|back in"
+    r"|in those days|in the old days|in former times|at launch|before now"
+    r"|früher\w*|ehemal\w*|damals|vormals|bisherig\w*|anteriormente|antiguamente|antigu[oa]"
+    r"|autrefois|auparavant|jadis|ancien(?:ne)?s?|précédemment)\b"
+    r"|以前|之前|过去|去年|原来|当时|曾经"
+)
+# Words for what was before, or at first, if the edit has none of these: "original language".
+_OLD = re.compile(
+    r"\b(?:the|it['’]?s|its|your|their|our|an?) "
+    r"(?:old|former|previous|prior|earlier|original|initial|very first)\b(?! (?:enough|town|city))"
+    r"|\b(?:originally|initially)\b"
+)
+_STATES_OLD = re.compile(r"\b(?:old|former|previous|prior|earlier|origin|initial|first)")
+# Times that are over, of which a question is if its verb is in the past, or it has none.
+_PAST_TIMES = re.compile(
+    r"(?<!since )(?<!than )\b(?:used? to (?!\w+ing)|last (?:year|month|week|season|decade|century"
+    r"|quarter|summer|winter|spring|autumn|christmas)|year latest"
+    rf"|\w+ {_PERIODS} (?:ago|before|earlier)"
+    rf"|(?:in|during|until|before|of|from|since) the (?:early |mid |late )?(?:{_DECADES})"
+    r"|(?:in|during|of|until|before|from) the (?:early |mid |late )?\d\d?th century"
+    r"|in (?:\w+ )?times|(?:during|before|after) the (?:\w+ ){0,2}(?:war|crisis|pandemic|empire)"
+    r"|before the (?!current\b)(?:\w+ ){0,2}\w+|before \w+['’]s \w+"
+    r"|before (?:it|they|you|he|she|we) \w+"
+    r"|until (?:last|recently)|at (?:the time|first)|in the beginning|at the start|earlier"
+    r"|when (?:it|they|he|she|we|you)(?: \w+)? (?:was|were|had|did|\w+ed|won|came|began|went|ran"
+    r"|left|took|made|built|sold|bought)"
+    r"|(?:im )?(?:letzten|vergangenen|vorigen) jahr\w*|letztes jahr|vor \w+ jahren"
+    r"|el año pasado|hace \w+ años|antes|l['’]an(?:née)? (?:dernière?|passée?)|avant|il y a)\b"
+    r"|\bbefore\W*$"
+)
+_FUTURE = re.compile(
+    r"\b(?:next (?:year|season|decade|century)|in the future|(?:from|starting|as of) next \w+"
+    rf"|in {_COUNTS} years|nächstes jahr|im nächsten jahr|el (?:año próximo|próximo año)"
+    r"|l['’]an(?:née)? prochaine?)\b|明年|将来"
+)
+_PRESENT_TIMES = re.compile(
+    r"\b(?:now|nowadays|currently|today|these days|at the moment|at present|presently|right now"
+    r"|this (?:year|month|week|season)|still|derzeit|heute|aktuell|jetzt|ahora|hoy|actualmente"
+    r"|maintenant|aujourd['’]hui|actuellement)\b|现在|目前|今年"
+)
+_PAST_VERBS = re.compile(
+    r"(?<!which )(?<!that )(?<!, )(?<!who )\b(?:was|were|did|had)\b|\bwho was\b"
+)
+_BECAME = re.compile(
+    r"\b(?:who|which \w+|what \w+|whose) (?:became|ran|led|headed|held|owned|played|won|made|sold"
+    r"|built|wrote|sang|\w+ed)\b"
+)
+_PLAIN_PRESENT = re.compile(r"\b(?:is|are|does|do)\b")
+# Of somebody who may well have been in office since.
+_ELECTED = re.compile(r"\b(?:elected|appointed|chosen|joined|took over)\b")
+_PRESENT_VERBS = re.compile(r"\b(?:is|are|does|do|has|have|can|may|will|would|should)\b")
+_BEFORE_SOMEBODY = re.compile(r"\bwho (?:was|were|came|led|ran|headed|held|had)\b.*\bbefore \w+")
+
+_YEAR_ASKED = re.compile(
+    r"(?:\b(?:in|en|im jahr|during|until|before|around|of|from|between|by|as of)"
+    rf" (?:(?:the year|early|mid|late)[ -]|(?:{_MONTHS}) (?:\d\d?,? )?)?"
+    rf"|\b(?:was|were|did|had)\b.* ){YEAR.pattern}"
+)
+# The years of Chinese and Japanese questions, whose verbs show no time.
+_YEAR_OF_VERBLESS = re.compile(r"\b((?:1\d|20)\d\d) ?(?:year\b|年)")
+_STATED_IN_PAST = re.compile(
+    r"\b(?:was|were|did|had|been|\w{2,}ed|born|won|wrote|built|made|took|became|came|began|sang|ran"
+    r"|led|held|sold|bought|went|gave|found|fought|taught|spoke|grew|drew)\b"
+)
+
+
+def is_of_other_time(
+    question: str, wordings: Iterable[str], answers: Iterable[str], since: str
+) -> bool:
+    """Whether a question in lower case is about a time in which an edit is not known to hold.
+
+    wordings, answers: the edit's. since: the time from which on it holds, or is known, in ISO 8601;
+    "" if that is unknown. An edit of what was once, such as a founder, holds at any time.
+    """
+    question = question[:_LONGEST]
+    texts = [text.lower()[:_LONGEST] for text in wordings]
+    if not any(map(is_of_present, texts)):
+        return False
+    years = years_asked(question)
+    if years and is_open(question):
+        stated = " ".join((*texts, *answers))
+        return not any(year in stated or (since and year >= since[:4]) for year in years)
+    if is_of_past(question) or is_of_future(question):
+        return True
+    return _OLD.search(question) is not None and not any(map(_STATES_OLD.search, texts))
+
+
+@lru_cache(4_096)
+def years_asked(question: str) -> tuple[str, ...]:
+    """The years of which a question in lower case is."""
+    if _is_in_past_tense(question) and _YEAR_ASKED.search(question):
+        return tuple(YEAR.findall(question))
+    return tuple(_YEAR_OF_VERBLESS.findall(question))
+
+
+@lru_cache(4_096)
+def is_of_past(question: str) -> bool:
+    """Whether a question in lower case is about a time that is over, though it names no year."""
+    if _SURELY_PAST.search(question) or _BEFORE_SOMEBODY.search(question):
+        return True
+    if _PAST_TIMES.search(question) is None or _ELECTED.search(question):
+        return False
+    return _is_in_past_tense(question)
+
+
+def is_of_future(question: str) -> bool:
+    """Whether a question in lower case is about a time to come."""
+    return _FUTURE.search(question) is not None
+
+
+@lru_cache(4_096)
+def is_of_present(wording: str) -> bool:
+    """Whether a wording in lower case states what is so now, as it does without a verb."""
+    if _PAST_VERBS.search(wording):
+        return False
+    has_present = _PRESENT_VERBS.search(wording) is not None
+    return has_present or _STATED_IN_PAST.search(wording) is None
+
+
+def _is_in_past_tense(question: str) -> bool:
+    """Whether the verb of a question is in the past, or it has none that shows its time."""
+    if _PRESENT_TIMES.search(question) or _PLAIN_PRESENT.search(question):
+        return False
+    if _PAST_VERBS.search(question) or _BECAME.search(question):
+        return True
+    return _PRESENT_VERBS.search(question) is None
