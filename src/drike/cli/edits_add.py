@@ -1,6 +1,5 @@
 """`drike edits add` and `reword`: edits by hand, and questions that are suggested for them."""
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +31,7 @@ from drike.cli.stored_edits import (
     print_changes,
     store_at,
 )
-from drike.cli.suggesting import open_writer, reworded
+from drike.cli.suggesting import numbered, open_writer, reworded
 from drike.edits.record import EditRecord, EditVersion, Status
 from drike.edits.record_checks import checked
 from drike.errors import UsageError
@@ -43,7 +42,6 @@ from drike.stores.edit_store import EditStore, required_approvals, versions_of
 from drike.support.table import counted
 
 _NewStatus = Literal["active", "shadow", "proposed", "draft"]
-_NUMBER = re.compile(r"[0-9]+")
 
 _PROPOSE = option(
     "--propose",
@@ -155,12 +153,7 @@ def _with_names_looked_at(record: EditRecord) -> EditRecord:
     if not sys.stdin.isatty():
         return record
     answer = typer.prompt("Which ones should not count? Their numbers, or none", default="none")
-    struck = [
-        names[number - 1]
-        for number in map(int, _NUMBER.findall(answer))
-        if 0 < number <= len(names)
-    ]
-    return replace(record, not_names=(*record.not_names, *struck))
+    return replace(record, not_names=(*record.not_names, *numbered(names, answer)))
 
 
 def _note_ambiguous_names(edit: EditVersion, others: Sequence[EditVersion]) -> None:

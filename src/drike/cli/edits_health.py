@@ -23,6 +23,7 @@ from drike.gateway.health import (
     AT_LEAST,
     EditHealth,
     counts_of_health,
+    edit_label,
     health_of_edits,
     of_days,
     shadow_report,
@@ -194,7 +195,7 @@ def _health_table(title: str, edits: Sequence[EditHealth]) -> Table:
     for edit_health in edits:
         edit = edit_health.edit
         tokens = Number(edit_health.tokens_a_day, ",.0f")
-        name = f"{edit.id}: {shown(edit.record.edit.fact)}"
+        name = edit_label(edit)
         if len(edit_health.models) > 1:
             prompts = Number(sum(line.prompts for line in edit_health.models))
             name = f"{name}, {edit_health.words}"
@@ -228,7 +229,7 @@ def _shadow_table(title: str, edits: Sequence[EditHealth]) -> Table:
     def row(edit_health: EditHealth) -> tuple[Cell, ...]:
         edit = edit_health.edit
         return (
-            f"{edit.id}: {shown(edit.record.edit.fact)}",
+            edit_label(edit),
             Number(edit_health.numbers["matched"]),
             edit_health.took,
             _otherwise(edit_health.numbers),

@@ -149,8 +149,8 @@ def _capture(store: EditStore, file: Path, model: str | None) -> None:
         raise DataError(f"{file}: no draft was found: {DRAFTS_LOOKED_FOR}")
     reader = _reader(model)
     counts: Counter[str] = Counter()
+    index = EditIndex.of(in_force(store))  # nothing that is proposed changes it
     for each in given:
-        index = EditIndex.of(in_force(store))
         captured = capture(store, each, index, author=author(), model=reader)
         counts[captured.decided[0].kind.value] += 1
         number = f"report {captured.report.number}" if captured.report else "no report"

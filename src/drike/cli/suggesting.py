@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import TypeVar
 
 import typer
 
@@ -26,6 +27,8 @@ from drike.live.suggestions import (
 from drike.models import ApiOptions, LanguageModel
 from drike.stores import moves
 from drike.stores.edit_store import EditStore
+
+Item = TypeVar("Item")
 
 _AT_ONCE = 16  # edits about which a model is asked before what it wrote is stored
 _NUMBER = re.compile(r"[0-9]+")
@@ -138,6 +141,12 @@ def _kept(edit: EditVersion, suggested: Sequence[Suggestion], *, ask: bool) -> l
     return kept
 
 
+def numbered(items: Sequence[Item], answer: str) -> list[Item]:
+    """Those of some items whose numbers, from 1, an answer has."""
+    numbers = map(int, _NUMBER.findall(answer))
+    return [items[number - 1] for number in numbers if 0 < number <= len(items)]
+
+
 def _picked(usable: Sequence[Suggestion]) -> list[Suggestion]:
     """Those that the user picks, by their numbers."""
     while True:
@@ -146,7 +155,6 @@ def _picked(usable: Sequence[Suggestion]) -> list[Suggestion]:
         ).casefold()
         if answer == "all":
             return list(usable)
-        numbers = map(int, _NUMBER.findall(answer))
-        picked = [usable[number - 1] for number in numbers if 0 < number <= len(usable)]
+        picked = numbered(usable, answer)
         if picked or answer == "none":
             return picked

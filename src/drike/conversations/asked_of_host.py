@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 
 from drike.conversations.hosts import Host, is_name
@@ -66,6 +67,16 @@ class AskedOfHost:
             fitting.append(decision)
         return fitting[0] if len(fitting) == 1 else None
 
+    @cached_property
+    def _named(self) -> list[tuple[Words, Mention]]:
+        """What the turn surely names of edits."""
+        return surely_named(self.text, self.index)
+
+    @cached_property
+    def _parts(self) -> list[str]:
+        """The parts of the turn that ask something."""
+        return asked_texts(self.text)
+
     def _about_outdated(self) -> Decision | None:
         """The decision on a turn that asks about the old object of edits in the system's text."""
         edits = tuple(
@@ -73,9 +84,9 @@ class AskedOfHost:
             for edit in self._active(sorted(self.host.outdated))
             if mentions(self.text, edit.record.target_true or "")
         )
-        if not edits or surely_named(self.text, self.index):
+        if not edits or self._named:
             return None
-        decision = self.decide(_about(edits[0].record.subject, [asked_texts(self.text)]))
+        decision = self.decide(_about(edits[0].record.subject, [self._parts]))
         reason = f"the system text and the question name its old object: edit {edits[0].id}"
         return replace(decision, matched=edits[:MOST_MATCHED], reason=reason)
 
@@ -84,13 +95,12 @@ class AskedOfHost:
 
         A part that addresses nobody counts only where nothing else is named.
         """
-        named = surely_named(self.text, self.index)
-        if not all(is_limit(text_words, mention.begin) for text_words, mention in named):
+        if not all(is_limit(text_words, mention.begin) for text_words, mention in self._named):
             return {}
-        is_understood = not named and self._leaves_out_subject()
+        is_understood = not self._named and self._leaves_out_subject()
         parts = [
             part
-            for part in asked_texts(self.text)
+            for part in self._parts
             if is_understood or UnnamedQuestion.of(part, self.host.called).addresses
         ]
 
@@ -114,7 +124,7 @@ class AskedOfHost:
         A document names nothing else if it has what edits of the host say was so before.
         """
         beside = self.text
-        for part in asked_texts(self.text):
+        for part in self._parts:
             beside = beside.replace(part, " ")
         old_objects = (edit.record.target_true for edit in self._active(self.host.edits))
         if any(is_name(old) and mentions(beside, old or "") for old in old_objects):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 from math import log
 
-from drike.edits.record import EditVersion
+from drike.edits.record import EditRecord, EditVersion
 from drike.encoders.base import FloatArray
 from drike.gates.aspects import MANY, aspect, aspect_features
 from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
@@ -116,23 +116,7 @@ class Reading:
         part = nearest.excerpt.text
         mentions = self.parsed.by_edit[edit.id]
         old_object = held(part, edit.record) if self.subjects is None else Held.NOT
-        if asks_value(part, edit.record) or old_object is Held.ALONE:
-            agreement = _FULL_AGREEMENT
-            share = 1.0
-        elif old_object is Held.OTHERWISE:
-            agreement = agreement._replace(other=max(agreement.other, _OTHER))
-            share = 0.0
-        elif old_object is Held.MEANT:
-            near = max(agreement.near, _NEAR_OF_PREMISE)
-            agreement = agreement._replace(near=near)
-            share = 1.0
-        elif old_object is Held.NAMED:
-            share = 1.0
-        elif old_object is Held.IN_DOUBT:
-            share = share_in_words(part, edit.record)
-        else:
-            share = share_said(part, edit.record)
-
+        agreement, share = _by_old_object(part, edit.record, agreement, old_object)
         # Who holds the old object against the edit asks about it, whatever else is near.
         is_missed = missed and old_object is Held.NOT
         features = {
@@ -193,6 +177,28 @@ class _Group:
     reading: Reading
     edit_ids: tuple[int, ...]
     excerpts: tuple[Excerpt, ...]
+
+
+def _by_old_object(
+    part: str, record: EditRecord, agreement: Agreement, old_object: Held
+) -> tuple[Agreement, float]:
+    """An edit's agreement with a part of a query, and the share of what it asks that is said there.
+
+    old_object: how the part holds the old object, which changes both.
+    """
+    if asks_value(part, record) or old_object is Held.ALONE:
+        return _FULL_AGREEMENT, 1.0
+    match old_object:
+        case Held.OTHERWISE:
+            return agreement._replace(other=max(agreement.other, _OTHER)), 0.0
+        case Held.MEANT:
+            return agreement._replace(near=max(agreement.near, _NEAR_OF_PREMISE)), 1.0
+        case Held.NAMED:
+            return agreement, 1.0
+        case Held.IN_DOUBT:
+            return agreement, share_in_words(part, record)
+        case _:
+            return agreement, share_said(part, record)
 
 
 @dataclass(frozen=True)

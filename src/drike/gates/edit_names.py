@@ -9,9 +9,9 @@ from drike.edits.record import EditRecord, EditVersion
 from drike.gates.name_index import NameIndex
 from drike.gates.names import edits_named, find_names, read_words
 from drike.gates.subject_names import subject_names
-from drike.text.name_forms import SubjectNames, forms_of
+from drike.text.name_forms import SubjectNames, as_compared, forms_of
 from drike.text.short_forms import short_forms
-from drike.text.words import Words, words
+from drike.text.words import Words
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def short_names(record: EditRecord) -> tuple[str, ...]:
     for name in map(Words.of, known.names):
         forms = short_forms(name, name.folded(), of_thing=known.of_thing)
         short |= {form.text(name): None for form in forms}
-    return tuple(text for text in short if " ".join(words(text)) not in known.struck)
+    return tuple(text for text in short if as_compared(text) not in known.struck)
 
 
 def _last_words(names: Iterable[str]) -> set[str]:

@@ -1,7 +1,7 @@
 """The names by which a gate finds an edit, by what its record says of its subject."""
 
 from drike.edits.record import EditRecord
-from drike.text.name_forms import SubjectNames
+from drike.text.name_forms import SubjectNames, as_compared
 from drike.text.relation_words import word_set
 from drike.text.word_lists import word_list
 from drike.text.words import words
@@ -9,7 +9,7 @@ from drike.text.words import words
 
 def subject_names(record: EditRecord) -> SubjectNames:
     """The names of an edit's subject, with what is known of them."""
-    struck = frozenset(" ".join(words(name)) for name in record.not_names)
+    struck = frozenset(map(as_compared, record.not_names))
     return SubjectNames(record.names, struck, of_thing=_is_of_thing(record))
 
 

@@ -17,6 +17,7 @@ from drike.gateway.options import Mode
 from drike.stores.snapshots import Snapshot
 from drike.stores.traffic import Counts, TrafficCounts
 from drike.support.rates import Fall, Portion, enough_for, fall, rate
+from drike.support.rows import shown
 from drike.support.table import Estimate, counted
 
 AT_LEAST = 0.95
@@ -127,6 +128,11 @@ def summary(edit: EditVersion) -> dict[str, object]:
         "query": record.query,
         "target_new": record.target_new,
     }
+
+
+def edit_label(edit: EditVersion) -> str:
+    """An edit in a table."""
+    return f"{edit.id}: {shown(edit.record.edit.fact)}"
 
 
 def counts_of_health(traffic: TrafficCounts, today: date, days: int) -> Counts:

@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from statistics import median
 
 from drike.edits.record import EditVersion, Status
-from drike.gateway.health import ALARMS, AT_LEAST, EditHealth, health_of_edits, of_days
+from drike.gateway.health import ALARMS, AT_LEAST, EditHealth, edit_label, health_of_edits, of_days
 from drike.stores.edit_store import EditStore
 from drike.stores.inbox import Inbox, Report, ReportState
 from drike.stores.moves import due
@@ -91,7 +91,7 @@ def _corrections(week: WeekOfStore) -> WeeklyPart:
         f"week; {waiting:,} waiting for approval."
     )
     rows = [
-        (_name(edit), f"{week.in_force_since[edit.id]:%Y-%m-%d}", edit.record.author or "")
+        (edit_label(edit), f"{week.in_force_since[edit.id]:%Y-%m-%d}", edit.record.author or "")
         for edit in new
     ]
     return WeeklyPart("Corrections", [sentence], _table(("new in force", "since", "by"), rows))
@@ -148,7 +148,7 @@ def _heeded(health: Sequence[EditHealth]) -> WeeklyPart:
         sentence = "No question in this week concerned a correction."
     rows: list[tuple[Cell, ...]] = [
         (
-            _name(line.edit),
+            edit_label(line.edit),
             shown(model.model),
             Number(model.prompts),
             model.heeded,
@@ -173,7 +173,7 @@ def _recurring(of_week: Sequence[EditHealth]) -> WeeklyPart:
     recurring.sort(key=lambda pair: -pair[1].recurred)
     rows: list[tuple[Cell, ...]] = [
         (
-            _name(edit),
+            edit_label(edit),
             shown(edit.record.target_true or ""),
             shown(model.model),
             f"{model.recurred:,} of {model.judged:,}",
@@ -197,7 +197,8 @@ def _due(week: WeekOfStore) -> WeeklyPart:
         f"{_DUE_WITHIN} days."
     )
     rows = [
-        (_name(edit), (edit.record.review_by or "")[:10], edit.record.owner or "") for edit in soon
+        (edit_label(edit), (edit.record.review_by or "")[:10], edit.record.owner or "")
+        for edit in soon
     ]
     return WeeklyPart("Due for review", [sentence], _table(("correction", "due", "owner"), rows))
 
@@ -211,10 +212,6 @@ def _table(
     if len(rows) > _MOST_ROWS:
         notes.append(f"{len(rows) - _MOST_ROWS:,} more are not shown.")
     return Table("", header, tuple(rows[:_MOST_ROWS]), tuple(notes), wide=True)
-
-
-def _name(edit: EditVersion) -> str:
-    return f"{edit.id}: {shown(edit.record.edit.fact)}"
 
 
 def _is_of_week(week: WeekOfStore, time: datetime | None) -> bool:

@@ -7,7 +7,6 @@ customer, such as the number of an order, is no fact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -165,9 +164,10 @@ def _replaced_values(capture: Draft) -> list[_Replaced]:
     replaced: list[_Replaced] = []
     for value in gone:
         sentence = _line_of(draft.text, value)
-        candidates = [other for other in new if other.kind == value.kind]
         candidates = [
-            other for other in candidates if _may_replace(value, other, sentence, sent.text)
+            other
+            for other in new
+            if other.kind == value.kind and _may_replace(value, other, sentence, sent.text)
         ]
         if not candidates:
             continue
@@ -367,8 +367,3 @@ def _query(replaced: _Replaced, capture: Draft, subject: str) -> str:
         return capture.question
     rest = replaced.sent_sentence.replace(replaced.new, "...").strip(EDGES)
     return f'{subject}: "{rest}", where the dots stand for' if subject else ""
-
-
-def texts_of(changes: Iterable[DraftChange]) -> Sequence[str]:
-    """What was decided and why, a line each."""
-    return [f"{change.kind}: {change.why}" for change in changes]

@@ -7,7 +7,7 @@ suggested is checked strictly, shown to whoever writes the edit, and stored with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -300,11 +300,3 @@ class _Check:
         if new_keys.intersection(self.neighbourhood.taken):
             return "asks what another edit answers"
         return ""
-
-
-def by_author(record: EditRecord) -> Mapping[str, Sequence[str]]:
-    """The texts of a record that no person wrote, by their authors."""
-    texts: dict[str, list[str]] = {}
-    for text, author in (record.written_by or {}).items():
-        texts.setdefault(author, []).append(text)
-    return texts

@@ -85,10 +85,10 @@ class NameForms(NamedTuple):
             if not of_thing:
                 forms._add_first_and_last_name(name, keys, folded)
             for form in short_forms(name, folded, of_thing=of_thing):
-                if not struck or _compared(form.text(name)) not in struck:
+                if not struck or as_compared(form.text(name)) not in struck:
                     forms._add_short_form(form, name, keys, folded)
             for other_name in in_other_languages().get(" ".join(folded), ()):
-                if _compared(other_name) not in struck:
+                if as_compared(other_name) not in struck:
                     forms._add_other(NameMatch.SHORT, other_name)
         return forms
 
@@ -228,7 +228,7 @@ def forms_of(names_of: Mapping[int, SubjectNames]) -> dict[int, NameForms]:
     }
 
 
-def _compared(text: str) -> str:
+def as_compared(text: str) -> str:
     """A short form as it is compared with those that are struck out."""
     return " ".join(words(text))
 

@@ -55,6 +55,9 @@ def report_events(
     if not reports:
         return
     evidence = EditEvidence.of(store, edits)
+    # What was told of earlier reports is never looked at again, and would be kept for ever.
+    watched = {number: told for number, told in sent.reports.items() if int(number) >= first}
+    sent = replace(sent, reports=watched)
     for report in reports:
         progress = progress_of(report, store, evidence)
         told = _told(progress)

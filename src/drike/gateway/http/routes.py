@@ -50,7 +50,7 @@ from drike.gateway.metrics import Metrics
 from drike.gateway.options import Mode
 from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES
 from drike.gateway.slips import checked_reply
-from drike.live.capturing import Captured, capture, draft_of
+from drike.live.capturing import capture, draft_of
 from drike.live.report_progress import (
     EditEvidence,
     ReportProgress,
@@ -302,10 +302,13 @@ class Gateway:
         """Keep a report of a wrong answer, and answer with its number. Raises RequestError."""
         wrong_answer = self._given(report_of, call, principal)
         author = principal.author if principal.key else None
-        inbox = Inbox(feed.store.database)
-        added = await _in_store(lambda: inbox.take(wrong_answer, author))
-        link = await _in_store(lambda: link_of(feed.store, principal.tenant, added.number))
-        body = json.dumps({"report": added.number, "link": link}).encode()
+
+        def work() -> dict[str, object]:
+            added = Inbox(feed.store.database).take(wrong_answer, author)
+            link = link_of(feed.store, principal.tenant, added.number)
+            return {"report": added.number, "link": link}
+
+        body = json.dumps(await _in_store(work)).encode()
         await relay.send_json(visit.send, 201, body, visit.headers)
 
     async def _show_report(self, visit: _Visit, scope: Scope) -> None:
@@ -346,18 +349,16 @@ class Gateway:
         given = self._given(draft_of, call, principal)
         author = principal.author if principal.key else None
 
-        def work() -> Captured:
+        def work() -> dict[str, object]:
             captured = capture(feed.store, given, feed.index, author=author, is_of_key=True)
             feed.refresh()
-            return captured
+            answer = captured.values()
+            if captured.report is not None:
+                answer["link"] = link_of(feed.store, principal.tenant, captured.report.number)
+            return answer
 
-        captured = await _in_store(work)
-        status = 200 if captured.report is None else 201
-        answer = captured.values()
-        if captured.report is not None:
-            number = captured.report.number
-            link = await _in_store(lambda: link_of(feed.store, principal.tenant, number))
-            answer["link"] = link
+        answer = await _in_store(work)
+        status = 201 if "link" in answer else 200
         body = json.dumps(answer).encode()
         await relay.send_json(visit.send, status, body, visit.headers)
 

@@ -15,11 +15,16 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from drike.errors import ModelError
 from drike.models.local.architecture import forget_length, has_one_encoding, state_name
 from drike.models.local.attention import tree_inputs
 from drike.models.local.plans import Strategy
-from drike.models.local.scoring import TokenScores, forward, pack, token_scores
+from drike.models.local.scoring import (
+    TokenScores,
+    forward,
+    pack,
+    require_numbers,
+    token_scores,
+)
 from drike.models.local.self_check import tolerance
 from drike.models.local.token_trees import packs
 from drike.models.local.tokens import Encoded, Tokens
@@ -102,13 +107,11 @@ class ContrastReader:
             logits_by_text, work = self._logits(of_group, strategy)
             used += work
             for contrast, indices in _by_contrast(requests, indices_by_texts, of_group).items():
-                scores = _scores([requests[i] for i in indices], contrast, logits_by_text)
-                score_by_index.update(zip(indices, scores, strict=True))
-        if any(math.isnan(logprob) for score in score_by_index.values() for logprob in score[0]):
-            raise ModelError(
-                "the model computes no numbers: its weights are damaged, or too large for float16"
-            )
-        return [score_by_index[i] for i in range(len(requests))], used
+                of_contrast = _scores([requests[i] for i in indices], contrast, logits_by_text)
+                score_by_index.update(zip(indices, of_contrast, strict=True))
+        scores = [score_by_index[i] for i in range(len(requests))]
+        require_numbers(scores)
+        return scores, used
 
     def _logits(
         self, pairs: Sequence[tuple[Encoded, Encoded]], strategy: Strategy

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from drike.errors import ModelError
 from drike.models.local.architecture import forget_length, state_name, takes_positions
 from drike.models.local.attention import batch_inputs, on_device, tree_inputs
 from drike.models.local.memory import memory_errors
@@ -165,6 +167,19 @@ def score_trees(model: PreTrainedModel, batch: Sequence[PackedRequests]) -> Scor
     output = forward(model, kept, **inputs)
     scores = token_scores(output.logits.flatten(0, 1), requests, rows_by_request)
     return Scored(scores, Usage(forwards=1, tokens_computed=inputs["input_ids"].numel()))
+
+
+def has_nan(scores: Iterable[TokenScores]) -> bool:
+    """Whether a log-probability is no number."""
+    return any(math.isnan(logprob) for score in scores for logprob in score.logprobs)
+
+
+def require_numbers(scores: Iterable[TokenScores]) -> None:
+    """Raises ModelError where a log-probability is no number."""
+    if has_nan(scores):
+        raise ModelError(
+            "the model computes no numbers: its weights are damaged, or too large for float16"
+        )
 
 
 def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:

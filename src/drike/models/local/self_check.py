@@ -39,7 +39,9 @@ from drike.models.local.scoring import (
     Scored,
     TokenScores,
     disagreement,
+    has_nan,
     pack,
+    require_numbers,
     score_fork,
     score_naively,
     score_tree,
@@ -121,10 +123,7 @@ class CheckedReader:
             self._reach_by_kind = {}
             self._looks_ahead = True
             self.batches = False
-        if _has_nan(scored):
-            raise ModelError(
-                "the model computes no numbers: its weights are damaged, or too large for float16"
-            )
+        require_numbers(scored.scores)
         if faults:
             name = type(self._model).__name__
             inexact = f"{name}: scoring by {planned!r} is not exact for this model ({faults[0]})"
@@ -140,7 +139,7 @@ class CheckedReader:
         """
         attempt = self._attempt_batch(batch)
         scored = attempt.scored
-        if scored is not None and not _has_nan(scored):
+        if scored is not None and not has_nan(scored.scores):
             return scored
         self.batches = False
         name = type(self._model).__name__
@@ -372,10 +371,6 @@ class CheckedReader:
         if off > tolerance(self._model):
             raise ModelError(differs(self._model, off))
         self._repeated = lengths[longest]
-
-
-def _has_nan(scored: Scored) -> bool:
-    return any(math.isnan(logprob) for score in scored.scores for logprob in score.logprobs)
 
 
 def tolerance(model: PreTrainedModel) -> float:

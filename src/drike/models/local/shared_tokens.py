@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,10 +30,6 @@ class TokenisedText(NamedTuple):
 
     ids: list[int]
     offsets: list[tuple[int, int]]
-
-
-# Tokenises texts; with special tokens, or without.
-Tokenise = Callable[[Sequence[str], bool], Any]
 
 
 class _Cut(NamedTuple):
@@ -69,6 +65,8 @@ class SharedTokens:
         return tokenised
 
     def _whole(self, texts: Sequence[str], *, special: bool) -> list[TokenisedText]:
+        if not texts:
+            return []
         batch = self._batch(texts, special=special)
         pairs = zip(batch["input_ids"], batch["offset_mapping"], strict=True)
         return [TokenisedText(ids, offsets) for ids, offsets in pairs]
@@ -88,40 +86,38 @@ class SharedTokens:
         longest = [max(family, key=lambda i: len(texts[i])) for family in families]
         bases = self._batch([texts[i] for i in longest], special=special)
         tokenised: dict[int, TokenisedText] = {}
-        cuts: dict[int, _Cut | None] = {}
-        base_by_text: dict[int, TokenisedText] = {}
+        whole: list[int] = []  # texts with no place where their ending begins
+        cut_by_index: dict[int, _Cut] = {}
+        base_by_index: dict[int, TokenisedText] = {}
         for number, (family, first) in enumerate(zip(families, longest, strict=True)):
             base = TokenisedText(bases["input_ids"][number], bases["offset_mapping"][number])
             tokenised[first] = base
             words = bases.word_ids(number)
             for i in family:
-                if i != first:
-                    common = _common_beginning(texts[first], texts[i])
-                    cuts[i] = _cut(texts[first], base, words, common)
-                    base_by_text[i] = base
+                if i == first:
+                    continue
+                cut = _cut(texts[first], base, words, _common_beginning(texts[first], texts[i]))
+                if cut is None:
+                    whole.append(i)
+                else:
+                    cut_by_index[i] = cut
+                    base_by_index[i] = base
 
-        whole = [i for i, cut in cuts.items() if cut is None]
-        tokenised.update(zip(whole, self._whole_or_none(texts, whole, special), strict=True))
-        rest = [i for i, cut in cuts.items() if cut is not None]
-        endings = [texts[i][cut.place :] for i, cut in cuts.items() if cut is not None]
-        tokenised_endings = self._whole(endings, special=False) if endings else []
-        for i, ending in zip(rest, tokenised_endings, strict=True):
-            joined = _joined(base_by_text[i], cuts[i], ending)
+        tokenised_whole = self._whole([texts[i] for i in whole], special=special)
+        tokenised.update(zip(whole, tokenised_whole, strict=True))
+        endings = [texts[i][cut.place :] for i, cut in cut_by_index.items()]
+        tokenised_endings = self._whole(endings, special=False)
+        for (i, cut), ending in zip(cut_by_index.items(), tokenised_endings, strict=True):
+            joined = _joined(base_by_index[i], cut, ending)
             if joined is None:
                 self._is_right = False
                 return self._whole(texts, special=special)
             tokenised[i] = joined
         return [tokenised[i] for i in range(len(texts))]
 
-    def _whole_or_none(
-        self, texts: Sequence[str], indices: Sequence[int], special: bool
-    ) -> list[TokenisedText]:
-        return self._whole([texts[i] for i in indices], special=special) if indices else []
 
-
-def _joined(base: TokenisedText, cut: _Cut | None, ending: TokenisedText) -> TokenisedText | None:
+def _joined(base: TokenisedText, cut: _Cut, ending: TokenisedText) -> TokenisedText | None:
     """The tokens of a base, and those of an ending; None if they differ where both are known."""
-    assert cut is not None  # noqa: S101 - as its caller has seen
     overlap = cut.known - cut.tokens
     if base.ids[cut.tokens : cut.known] != ending.ids[:overlap]:
         return None
