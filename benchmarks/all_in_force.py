@@ -31,7 +31,6 @@ from pathlib import Path
 import numpy as np
 
 from contrast import COPIES, DATA, OWN_COPY, opened
-from drike import load_model
 from drike.edits.edit import Edit, EditCase
 from drike.edits.record import EditVersion, Status, as_stored
 from drike.encoders import load_encoder
@@ -63,9 +62,9 @@ from lib.prepared import (
     AnsweredCase,
     PreparedCase,
     PreparedQuestion,
-    answer_rest,
+    add_options,
+    ask,
     load_answers,
-    load_cases,
     save_cases,
 )
 
@@ -90,8 +89,6 @@ class Stored:
 def main() -> None:
     """Prepare, ask, or run the series, and print the tables."""
     parser = pages.parser(__doc__)
-    parser.add_argument("--model", default="smollm2", help="a local model")
-    parser.add_argument("--device", default=None, help="cuda or cpu; default: the best there is")
     parser.add_argument("--data", type=Path, default=DATA, help="CounterFact's form, also gzipped")
     parser.add_argument("--rows", type=int, default=0, help="of the data, the first; 0: all")
     parser.add_argument("--test", type=int, default=200, help="edits whose questions are asked")
@@ -99,14 +96,7 @@ def main() -> None:
         "--series", action="store_true", help="orders and retiring, without a model"
     )
     parser.add_argument("--orders", type=int, default=20, help="insertion orders of the series")
-    parser.add_argument(
-        "--prepare", type=Path, default=None, help="write the prompts here, no more"
-    )
-    parser.add_argument("--prompts", type=Path, default=None, help="prompts that were prepared")
-    parser.add_argument("--answers", type=Path, default=None, help="file of answers, old and new")
-    parser.add_argument("--minutes", type=float, default=30.0, help="no edit is begun after them")
-    parser.add_argument("--together", type=int, default=1, help="edits asked in one call")
-    parser.add_argument("--tables", action="store_true", help="ask nothing, print what is there")
+    add_options(parser)
     options = parser.parse_args()
     if options.prepare:
         save_cases(options.prepare, prepared(options))
@@ -118,9 +108,7 @@ def main() -> None:
     name = f"{Path(options.model).name}-{options.rows}-{options.test}.jsonl"
     answers = options.answers or KEPT / name
     if not options.tables:
-        cases = load_cases(options.prompts) if options.prompts else list(prepared(options))
-        model = load_model(options.model, device=options.device)
-        answer_rest(model, cases, {}, answers, minutes=options.minutes, together=options.together)
+        ask(options, prepared, {}, answers)
     with pages.measured(options, TITLE, __doc__):
         show(load_answers(answers), options.model)
 

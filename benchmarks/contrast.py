@@ -32,7 +32,6 @@ from pathlib import Path
 
 import numpy as np
 
-from drike import load_model
 from drike.edits.edit import Edit, EditCase
 from drike.encoders import load_encoder
 from drike.prompts import Contrast
@@ -56,9 +55,9 @@ from lib.prepared import (
     AnsweredCase,
     PreparedCase,
     PreparedQuestion,
-    answer_rest,
+    add_options,
+    ask,
     load_answers,
-    load_cases,
     save_cases,
 )
 
@@ -96,22 +95,13 @@ def contrasts(alphas: Sequence[float] = ALPHAS) -> dict[str, Contrast]:
 def main() -> None:
     """Prepare, ask, and print the tables, as far as asked for."""
     parser = pages.parser(__doc__)
-    parser.add_argument("--model", default="smollm2", help="a local model")
-    parser.add_argument("--device", default=None, help="cuda or cpu; default: the best there is")
     parser.add_argument("--data", type=Path, default=DATA, help="CounterFact's form, also gzipped")
     parser.add_argument("--encoder", default=None, help="folder of all-MiniLM-L6-v2")
     parser.add_argument("--validation", type=int, default=200, help="edits that choose alpha")
     parser.add_argument("--test", type=int, default=200, help="edits of the tables")
     every = ",".join(f"{alpha:g}" for alpha in ALPHAS)
     parser.add_argument("--alphas", default=every, help="those besides 0, separated by commas")
-    parser.add_argument(
-        "--prepare", type=Path, default=None, help="write the prompts here, no more"
-    )
-    parser.add_argument("--prompts", type=Path, default=None, help="prompts that were prepared")
-    parser.add_argument("--answers", type=Path, default=None, help="file of answers, old and new")
-    parser.add_argument("--minutes", type=float, default=30.0, help="no edit is begun after them")
-    parser.add_argument("--together", type=int, default=1, help="edits asked in one call")
-    parser.add_argument("--tables", action="store_true", help="ask nothing, print what is there")
+    add_options(parser)
     options = parser.parse_args()
     if options.prepare:
         save_cases(options.prepare, prepared(options))
@@ -119,16 +109,8 @@ def main() -> None:
     name = f"{Path(options.model).name}-{options.validation}-{options.test}.jsonl"
     answers = options.answers or KEPT / name
     if not options.tables:
-        cases = load_cases(options.prompts) if options.prompts else list(prepared(options))
-        model = load_model(options.model, device=options.device)
-        answer_rest(
-            model,
-            cases,
-            contrasts([float(alpha) for alpha in options.alphas.split(",")]),
-            answers,
-            minutes=options.minutes,
-            together=options.together,
-        )
+        alphas = [float(alpha) for alpha in options.alphas.split(",")]
+        ask(options, prepared, contrasts(alphas), answers)
     with pages.measured(options, TITLE, __doc__):
         show(load_answers(answers), options.model)
 

@@ -34,12 +34,13 @@ from drike.gates.index import EditIndex
 from drike.research.evaluation.bootstrap import estimated, resampled
 from drike.support.table import Cell, Estimate, Number
 from lib import pages
+from questions import METRICS
+from questions import counted as counted_ids
 
 TITLE = "The gate on how people ask firms"
 FILE = Path(__file__).parent / "questions" / "firms.csv"
 DEVELOPMENT, TEST = "development", "test"
 STORED = ("firm", "all")
-METRICS = ("present", "wrong", "extra", "needless")
 NOTE = "Brackets: 95 % interval by bootstrap over firms; by Clopper and Pearson's where all agree."
 
 
@@ -120,17 +121,7 @@ class NamedIndex:
 
 def counted(question: FirmQuestion, applied: frozenset[str]) -> FloatArray:
     """Hits and cases of each of METRICS, (4, 2)."""
-    unwanted = bool(applied - question.wanted - question.allowed)
-    some = bool(question.wanted)
-    is_common = bool(applied & question.wanted)
-    hits = (
-        question.wanted <= applied,
-        unwanted and not is_common,
-        unwanted and is_common,
-        unwanted,
-    )
-    cases = (some, some, some, not some)
-    return np.array([(hit and case, case) for hit, case in zip(hits, cases, strict=True)], float)
+    return counted_ids(question.wanted, applied - (question.allowed - question.wanted))
 
 
 def rates(questions: Sequence[FirmQuestion], applied: Sequence[frozenset[str]]) -> list[Estimate]:

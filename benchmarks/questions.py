@@ -126,7 +126,7 @@ def applied_ids(gate: Gate, index: EditIndex, questions: Sequence[Asked]) -> lis
     ]
 
 
-def counted(wanted: Collection[int], applied: Collection[int]) -> FloatArray:
+def counted(wanted: Collection[object], applied: Collection[object]) -> FloatArray:
     """Hits and cases of each of METRICS, (4, 2)."""
     common = set(wanted) & set(applied)
     some, unwanted = bool(wanted), len(applied) > len(common)

@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -67,6 +67,7 @@ from drike.research.training.algorithm1 import (
     rewrite_reward,
     train,
 )
+from drike.support.parallel import in_groups
 from drike.support.records import read
 from lib import pages
 from lib.kept_answers import (
@@ -295,9 +296,9 @@ class Asker:
         self.work.pool.for_groups([case.edits for case in cases])
         began = time.monotonic()
         done = 0
-        for group in _in_groups(cases, 2 * self.at_once):  # whole texts are written in larger calls
+        for group in in_groups(cases, 2 * self.at_once):  # whole texts are written in larger calls
             own = self.own_answers(group)
-            for batch in _in_groups(group, self.at_once):
+            for batch in in_groups(group, self.at_once):
                 self.require_time()
                 edits = ask_edits(self.judge, editors, batch, own, seed=seed)
                 self.file.write_edits(edits)
@@ -327,11 +328,6 @@ class Asker:
                 self.file.write("episode", record)
                 yield episode
         return Trained(retriever, budget)
-
-
-def _in_groups(cases: Sequence[EditCase], size: int) -> Iterator[Sequence[EditCase]]:
-    for start in range(0, len(cases), size):
-        yield cases[start : start + size]
 
 
 def say(text: str) -> None:
@@ -400,7 +396,7 @@ def _say_how_long(
     """Ask a few edits and say how long the rest will take; what is asked is kept."""
     missing = [c for c in (*first, *others) if c.case_id not in asker.kept.edits]
     seconds_by_edit = [0.0]
-    for batch in list(_in_groups(missing, asker.at_once))[:3]:
+    for batch in list(in_groups(missing, asker.at_once))[:3]:
         began = time.monotonic()
         asker.ask(batch, "timed edits")
         seconds_by_edit.append((time.monotonic() - began) / len(batch))

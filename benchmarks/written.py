@@ -203,27 +203,21 @@ def applied(
 def suggested_by(writer: str, firms: Mapping[str, Firm], encoder: TextEncoder) -> Suggested:
     """What a writer suggests for each fact, checked as in the store of its firm."""
     suggested: dict[str, Sequence[Suggestion]] = {}
+    rows = (
+        []
+        if writer == "templates"
+        else rows_of(HAND if writer == "hand" else FOLDER / f"firms_{writer}.csv")
+    )
     for firm in firms.values():
         neighbourhood = Neighbourhood.of(firm.facts.values())
         for fact, record in firm.facts.items():
             if writer == "hand":
-                lines = [
-                    (row["text"], row["kind"] == "never")
-                    for row in rows_of(HAND)
-                    if row["id"] == fact
-                ]
+                lines = [(row["text"], row["kind"] == "never") for row in rows if row["id"] == fact]
                 suggested[fact] = checked_suggestions(lines, record, neighbourhood=neighbourhood)
             elif writer == "templates":
                 suggested[fact] = templated(record, encoder, neighbourhood=neighbourhood)
             else:
-                text = next(
-                    (
-                        row["written"]
-                        for row in rows_of(FOLDER / f"firms_{writer}.csv")
-                        if row["id"] == fact
-                    ),
-                    "",
-                )
+                text = next((row["written"] for row in rows if row["id"] == fact), "")
                 suggested[fact] = written_suggestions(text, record, neighbourhood=neighbourhood)
     return suggested
 
@@ -245,9 +239,9 @@ def paired(
     after: Sequence[frozenset[str]],
 ) -> Iterator[Cell]:
     """The differences of present and of needless, with intervals over firms."""
-    firms = {question.firm: place for place, question in enumerate(questions)}
-    sums = np.zeros((len(firms), 2, len(METRICS), 2))
+    firms = dict.fromkeys(question.firm for question in questions)
     places = {firm: place for place, firm in enumerate(firms)}
+    sums = np.zeros((len(places), 2, len(METRICS), 2))
     for question, one, other in zip(questions, before, after, strict=True):
         sums[places[question.firm], 0] += counted(question, one)
         sums[places[question.firm], 1] += counted(question, other)

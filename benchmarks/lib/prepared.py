@@ -6,15 +6,16 @@ it is answered, so that a run that was cut short goes on.
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from drike import load_model
 from drike.edits.edit import Aspect, Probe
 from drike.models.protocols import LanguageModel
 from drike.prompts import Against, Contrast, Prompt
@@ -82,6 +83,37 @@ def save_cases(path: Path, cases: Iterable[PreparedCase]) -> None:
     with gzip.open(path, "wt", encoding="utf-8", compresslevel=6) as stream:
         for case in cases:
             stream.write(json.dumps(asdict(case), ensure_ascii=False) + "\n")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a benchmark whose prompts are prepared on one machine and asked on another."""
+    parser.add_argument("--model", default="smollm2", help="a local model")
+    parser.add_argument("--device", default=None, help="cuda or cpu; default: the best there is")
+    parser.add_argument(
+        "--prepare", type=Path, default=None, help="write the prompts here, no more"
+    )
+    parser.add_argument("--prompts", type=Path, default=None, help="prompts that were prepared")
+    parser.add_argument("--answers", type=Path, default=None, help="file of answers, old and new")
+    parser.add_argument("--minutes", type=float, default=30.0, help="no edit is begun after them")
+    parser.add_argument("--together", type=int, default=1, help="edits asked in one call")
+    parser.add_argument("--tables", action="store_true", help="ask nothing, print what is there")
+
+
+def ask(
+    options: argparse.Namespace,
+    prepared: Callable[[argparse.Namespace], Iterable[PreparedCase]],
+    contrasts: Mapping[str, Contrast],
+    answers: Path,
+) -> None:
+    """Ask the model of the options about the cases that it has not answered yet.
+
+    prepared: makes the cases, unless the options name a file of them.
+    """
+    cases = load_cases(options.prompts) if options.prompts else list(prepared(options))
+    model = load_model(options.model, device=options.device)
+    answer_rest(
+        model, cases, contrasts, answers, minutes=options.minutes, together=options.together
+    )
 
 
 def load_cases(path: Path) -> list[PreparedCase]:
@@ -218,12 +250,3 @@ def _answered(question: PreparedQuestion, verdicts: Mapping[str, Verdict]) -> An
     return Answered(
         question.way, question.kind, question.query, question.named, strict, prefers, tokens
     )
-
-
-def as_rows(case: AnsweredCase, way: str) -> dict[str, list[Any]]:
-    """The answers of a case under one way, by kind of question."""
-    by_kind: dict[str, list[Any]] = {}
-    for found in case.answers:
-        if found.way == way:
-            by_kind.setdefault(found.kind, []).append(found)
-    return by_kind
