@@ -11,10 +11,16 @@ tuned nothing; rules were mended by what they missed of these, which are develop
 answers of SmolLM2-135M-Instruct to questions about 50 facts of companies, of which the system text had the new one for
 three quarters, the old one or none for the others; labelled twice, the second time in another order.
 
+*Chat*: 150 longer answers about 50 further edits, as a chat model writes them (tables, hedges, old values that are
+restated or negated, five languages), by an author who wrote all of them before reading the rules, in two halves with
+different firms and phrasings: *chat-development*, by whose errors rules were mended, and *chat-test*.
+
     python benchmarks/answers.py                                       # the development half
     python benchmarks/answers.py --half test                           # looks at the test half
     python benchmarks/answers.py --half held-out                       # and at these
     python benchmarks/answers.py --half smollm2
+    python benchmarks/answers.py --half chat-development
+    python benchmarks/answers.py --half chat-test
 """
 
 from __future__ import annotations
@@ -33,7 +39,14 @@ from lib import pages
 
 TITLE = "Judging answers about what companies store"
 QUESTIONS = Path(__file__).parent / "questions"
-OF_SMOLLM2 = "smollm2"  # a half of its own, in a file of its own
+FILES = {
+    "development": "answers.csv",
+    "test": "answers.csv",
+    "held-out": "answers.csv",
+    "smollm2": "smollm2_answers.csv",
+    "chat-development": "chat_answers.csv",
+    "chat-test": "chat_answers.csv",
+}
 WORDS = 300  # of the long answer whose time is measured
 REPEATS = 20
 
@@ -73,8 +86,7 @@ class Judged:
 
 def answers(half: str) -> list[Answer]:
     """The answers of a half."""
-    name = "smollm2_answers.csv" if half == OF_SMOLLM2 else "answers.csv"
-    with (QUESTIONS / name).open(encoding="utf-8", newline="") as file:
+    with (QUESTIONS / FILES[half]).open(encoding="utf-8", newline="") as file:
         rows = [Answer(**row) for row in csv.DictReader(file)]
     return [row for row in rows if row.half == half]
 
@@ -138,9 +150,7 @@ def show(rows: Sequence[Judged]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run."""
     parser = pages.parser(__doc__ or "")
-    parser.add_argument(
-        "--half", choices=["development", "test", "held-out", OF_SMOLLM2], default="development"
-    )
+    parser.add_argument("--half", choices=list(FILES), default="development")
     parser.add_argument("--errors", action="store_true", help="print disagreements instead")
     options = parser.parse_args(arguments)
     with pages.measured(options, TITLE, __doc__ or ""):
