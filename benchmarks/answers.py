@@ -9,7 +9,8 @@ object for which the rules say so. The rules were tuned on the development half.
 *Held-out*: 124 further answers about 21 further edits, by another author, who had seen how the rules are built but
 tuned nothing; rules were mended by what they missed of these, which are development data since. *SmolLM2*: 200 greedy
 answers of SmolLM2-135M-Instruct to questions about 50 facts of companies, of which the system text had the new one for
-three quarters, the old one or none for the others; labelled twice, the second time in another order.
+three quarters, the old one or none for the others; labelled twice in different orders, and by a second labeller who
+saw question, fact and answer alone.
 
 *Chat*: 150 longer answers about 50 further edits, as a chat model writes them (tables, hedges, old values that are
 restated or negated, five languages), by an author who wrote all of them before reading the rules, in two halves with
@@ -27,8 +28,10 @@ from __future__ import annotations
 
 import argparse
 import csv
+import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +52,7 @@ FILES = {
 }
 WORDS = 300  # of the long answer whose time is measured
 REPEATS = 20
+RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class Answer:
     question: str
     answer: str
     verdict: str
+    second: str = ""  # the verdict of another labeller, who saw neither the first nor the rules'
 
     @property
     def judged(self) -> str:
@@ -120,6 +125,36 @@ def draw(rows: Sequence[Judged]) -> None:
     pages.draw(
         f"{rows[0].answer.half} half", header, [*lines, _line("all", rows)], _speed_note(rows)
     )
+    if rows[0].answer.second:
+        print(_labellers_note(rows))
+
+
+def _labellers_note(rows: Sequence[Judged]) -> str:
+    """How far two labellers agree, and the rules with the second."""
+    first = [row.answer.verdict for row in rows]
+    second = [row.answer.second for row in rows]
+    judged = sum(row.says == row.answer.second for row in rows) / len(rows)
+    draw = random.Random(0)
+    kappas = []
+    for _ in range(RESAMPLES):
+        numbers = draw.choices(range(len(rows)), k=len(rows))
+        kappas.append(kappa([first[i] for i in numbers], [second[i] for i in numbers]))
+    kappas.sort()
+    low, high = kappas[RESAMPLES // 40], kappas[-RESAMPLES // 40 - 1]
+    same = sum(map(str.__eq__, first, second)) / len(rows)
+    return (
+        f"Two labellers: {same:.3f} the same, kappa {kappa(first, second):.3f} "
+        f"[{low:.2f},{high:.2f}]; the rules agree with {judged:.3f} of the second's labels.\n"
+    )
+
+
+def kappa(first: Sequence[str], second: Sequence[str]) -> float:
+    """Cohen's kappa of two labellers."""
+    same = sum(map(str.__eq__, first, second)) / len(first)
+    shares = Counter(first)
+    of_second = Counter(second)
+    by_chance = sum(shares[name] * of_second[name] for name in shares) / len(first) ** 2
+    return (same - by_chance) / (1 - by_chance)
 
 
 def _speed_note(rows: Sequence[Judged]) -> str:

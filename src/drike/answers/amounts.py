@@ -352,11 +352,19 @@ def _same_by_year(own: Amount, other: Amount) -> bool:
     return rate.by == year.dimension and not by_year.isdisjoint(rate.readings)
 
 
+def _times_named(word: str) -> list[Unit]:
+    """What time a word of a question means: "month", "monthly"."""
+    period = _periods().get(word)
+    if period:
+        return [period]
+    return [unit for unit in _units().get(word, ()) if _is_time(unit)]
+
+
 def _same_by_question(own: Amount, other: Amount, asked: Iterable[str]) -> bool:
     """Whether the amounts are the same if one is for the time that the question names."""
     if (own.by is None) == (other.by is None):
         return False
-    times = [unit for word in asked for unit in _units().get(word, ()) if _is_time(unit)]
+    times = [unit for word in asked for unit in _times_named(word)]
     rate, total = (own, other) if own.by else (other, own)
     return any(
         (dimension, value / unit.factor) in rate.readings

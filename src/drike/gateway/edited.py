@@ -12,6 +12,8 @@ from drike.gateway.answers import PassingAnswer
 from drike.gateway.calls import UpstreamCall
 from drike.gateway.options import Mode
 
+LONGEST_QUESTION = 4_000  # characters
+
 
 @dataclass(frozen=True)
 class EditedRequest:
@@ -21,7 +23,7 @@ class EditedRequest:
     that match, of later turns first. contradicted: ids of edits whose old object a tool or document
     states. asked: the edits that the answer is about. doubted: those about which the gate was
     uncertain. tokens: how many the facts add, or would add if the mode were on. question: the last
-    one, where samples are kept. unedited: as of `UpstreamCall`.
+    one, cut, by which the answer is judged. unedited: as of `UpstreamCall`.
 
     keep: called with the upstream's id of the conversation, remembers what was decided under it;
     None where there is nothing to remember. note: called once the answer has passed, counts it;
