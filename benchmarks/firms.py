@@ -1,6 +1,6 @@
 """The gate on how people ask firms: 30 invented firms' facts and 1,233 questions. No model is asked.
 
-    python benchmarks/firms.py [--half development|test] [--stored firm|all] [--failures]
+    python benchmarks/firms.py [--half development|test] [--stored firm|all] [--talk] [--failures]
 
 `questions/firms.csv` was written without sight of code or docs. 15 firms are to develop on; the other 15 are a test
 half, to be looked at once ([looks](looks.md) counts how often). Each conversation, with its system text and earlier
@@ -39,6 +39,7 @@ from questions import counted as counted_ids
 
 TITLE = "The gate on how people ask firms"
 FILE = Path(__file__).parent / "questions" / "firms.csv"
+TALK = FILE.with_name("firm_talk.csv")  # other firms, wrapped questions, whole subjects and so on
 DEVELOPMENT, TEST = "development", "test"
 STORED = ("firm", "all")
 NOTE = "Brackets: 95 % interval by bootstrap over firms; by Clopper and Pearson's where all agree."
@@ -144,6 +145,9 @@ def main() -> None:
         "--stored", choices=STORED, default=STORED[0], help="whose facts are in force"
     )
     parser.add_argument(
+        "--talk", action="store_true", help=f"the questions of {TALK.name}, about other firms"
+    )
+    parser.add_argument(
         "--kinds", nargs="*", default=[], metavar="KIND", help="only these kinds of questions"
     )
     parser.add_argument(
@@ -159,7 +163,7 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> None:
     """Print the tables of a half."""
     encoder, gate = load_encoder(), default_gate()
-    firms = read_firms(options.half)
+    firms = read_firms(options.half, TALK if options.talk else FILE)
     every_fact = {name: fact for firm in firms.values() for name, fact in firm.facts.items()}
     whole = NamedIndex.of(every_fact, encoder) if options.stored == "all" else None
     questions: list[FirmQuestion] = []
