@@ -114,6 +114,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     raise_file_limit()
     options = with_model(options)
     notified = webhook(options.notify) if options.notify else None
+    traces = _traces(options)
 
     store, notes = _store(options)
     options = _with_defaults(options, store)
@@ -122,10 +123,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     keys = _opened_keys(options, store)
     require_stores(store, keys, create=options.create)
 
-    sockets = (
-        bind(options.host, options.port, options.reuse_port),
-        bind(options.admin_host, options.admin_port, options.reuse_port),
-    )
+    sockets = _bound(options)
     try:
         opened_editor = parts.open_editor(options.run, options.most_demonstrations)
         opened_upstream = open_upstream(options, opened_editor, keyless=keys is None)
@@ -137,7 +135,6 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
             opened_socket.close()
         raise
 
-    traces = _traces(options, opened_upstream.upstream.name)
     metrics = Metrics()
     usual_placements = Placements(opened_upstream.chat, AsPrompt(opened_editor.editor))
     placements = chosen_placements(choice, options, usual_placements, parts.placements, notes)
@@ -277,13 +274,21 @@ def _tenants(options: GatewayOptions, keys: Keys | None, opened_editor: OpenedEd
     return Tenants(open_feed, keys)
 
 
-def _traces(options: GatewayOptions, upstream: str) -> Traces:
+def _traces(options: GatewayOptions) -> Traces:
     """What traces requests, where that is asked for. Raises UsageError."""
     if not options.traces:
         return NO_TRACES
     from drike.gateway.telemetry import opened_traces
 
-    return opened_traces(options, upstream)
+    return opened_traces(options)
+
+
+def _bound(options: GatewayOptions) -> tuple[socket.socket, socket.socket]:
+    """Sockets for the API and for admin requests, which refuse clients yet. Raises UsageError."""
+    return (
+        bind(options.host, options.port, options.reuse_port),
+        bind(options.admin_host, options.admin_port, options.reuse_port),
+    )
 
 
 def _notifier(tenants: Tenants, send: Send, secret: str) -> Notifier:

@@ -71,16 +71,15 @@ _PARAMETERS = {  # of requests, by the names that the conventions have for them
 _CONTEXT = TraceContextTextMapPropagator()
 
 
-def opened_traces(options: GatewayOptions, upstream: str) -> Traces:
-    """What sends traces to the collector of the options.
-
-    upstream: its address, or the name of a model of this process. Raises UsageError.
-    """
+def opened_traces(options: GatewayOptions) -> Traces:
+    """What sends traces to the collector of the options. Raises UsageError."""
     assert options.traces  # noqa: S101 - the caller has looked
     endpoint = traces_endpoint(options.traces, options.allow_http)
     logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)  # `_Sender` says it once
     sender = _Sender(OTLPSpanExporter(endpoint=endpoint, timeout=_SECONDS_TO_SEND))
-    return TelemetryTraces(sender, upstream, texts=options.trace_texts, redact=options.redact)
+    return TelemetryTraces(
+        sender, options.upstream, texts=options.trace_texts, redact=options.redact
+    )
 
 
 def traces_endpoint(address: str, allow_http: str | None = None) -> str:
@@ -110,12 +109,18 @@ def traces_endpoint(address: str, allow_http: str | None = None) -> str:
 class TelemetryTraces(Traces):
     """Traces of requests as spans.
 
-    exporter: takes them, in a thread of its own. upstream: as of `opened_traces`. texts: whether
-    the texts of requests and answers are in them, too. redact: hide what may be private in these.
+    exporter: takes them, in a thread of its own. upstream: the address of the API; None for a model
+    of this process. texts: whether the texts of requests and answers are in them, too. redact: hide
+    what may be private in these.
     """
 
     def __init__(
-        self, exporter: SpanExporter, upstream: str, *, texts: bool = False, redact: bool = True
+        self,
+        exporter: SpanExporter,
+        upstream: str | None,
+        *,
+        texts: bool = False,
+        redact: bool = True,
     ) -> None:
         name = os.environ.get("OTEL_SERVICE_NAME") or "drike"
         self._provider = TracerProvider(
@@ -124,7 +129,7 @@ class TelemetryTraces(Traces):
         self._processor = BatchSpanProcessor(exporter, schedule_delay_millis=1000)
         self._provider.add_span_processor(self._processor)
         self.tracer: Tracer = self._provider.get_tracer("drike")
-        self.upstream = urlsplit(upstream) if "://" in upstream else None
+        self.upstream = urlsplit(upstream) if upstream else None
         self.texts = texts
         self.redact = redact
         self.held = 0  # bytes of requests whose texts wait for their answers
