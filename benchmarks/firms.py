@@ -1,11 +1,13 @@
 """The gate on how people ask firms: 30 invented firms' facts and 1,233 questions. No model is asked.
 
-    python benchmarks/firms.py [--half development|test] [--stored firm|all] [--talk] [--failures]
+    python benchmarks/firms.py [--half development|test] [--stored firm|all] [--set NAME] [--failures]
 
 `questions/firms.csv` was written without sight of code or docs. 15 firms are to develop on; the other 15 are a test
-half, to be looked at once ([looks](looks.md) counts how often). Each conversation, with its system text and earlier
-turns, is read as `Corrections` and the gateway read it, with the facts of its own firm in force, or with those of all
-firms of the half. What counts is the edits that the last turn gets: *wanted* ones have to be there, *allowed* ones may.
+half, to be looked at once ([looks](looks.md) counts how often). Other sets (`--set`) are in `questions`, too:
+`firms_further` has names as they are typed, names that are words, times and company attributes, of other firms;
+`firms_talk` has wrapped questions, whole subjects, questions by the object, ends of topics and bots. Each conversation, with its system text and earlier turns, is read as `Corrections` and the gateway read it, with the facts
+of its own firm in force, or with those of all firms of the half. What counts is the edits that the last turn gets:
+*wanted* ones have to be there, *allowed* ones may.
 
 *Present*: of the questions that want edits, the share where all of these apply. *Wrong*: the share where some apply,
 none of them wanted. *Extra*: where an unwanted one applies beside a wanted one. *Needless*: of the questions that want
@@ -38,8 +40,8 @@ from questions import METRICS
 from questions import counted as counted_ids
 
 TITLE = "The gate on how people ask firms"
-FILE = Path(__file__).parent / "questions" / "firms.csv"
-TALK = FILE.with_name("firm_talk.csv")  # other firms, wrapped questions, whole subjects and so on
+SETS = Path(__file__).parent / "questions"
+FILE = SETS / "firms.csv"
 DEVELOPMENT, TEST = "development", "test"
 STORED = ("firm", "all")
 NOTE = "Brackets: 95 % interval by bootstrap over firms; by Clopper and Pearson's where all agree."
@@ -145,7 +147,7 @@ def main() -> None:
         "--stored", choices=STORED, default=STORED[0], help="whose facts are in force"
     )
     parser.add_argument(
-        "--talk", action="store_true", help=f"the questions of {TALK.name}, about other firms"
+        "--set", default=FILE.stem, metavar="NAME", help=f"a file of questions in {SETS.name}"
     )
     parser.add_argument(
         "--kinds", nargs="*", default=[], metavar="KIND", help="only these kinds of questions"
@@ -163,7 +165,7 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> None:
     """Print the tables of a half."""
     encoder, gate = load_encoder(), default_gate()
-    firms = read_firms(options.half, TALK if options.talk else FILE)
+    firms = read_firms(options.half, SETS / f"{options.set}.csv")
     every_fact = {name: fact for firm in firms.values() for name, fact in firm.facts.items()}
     whole = NamedIndex.of(every_fact, encoder) if options.stored == "all" else None
     questions: list[FirmQuestion] = []

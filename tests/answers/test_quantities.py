@@ -171,6 +171,7 @@ def test_a_bound_may_be_that_of_the_question() -> None:
 
 
 @pytest.mark.parametrize("part", ["5 km ", "1,", "7-", "twenty ", "12 a ", "€", "v1.", "("])
+@pytest.mark.sampled(4)
 def test_reading_quantities_takes_time_linear_in_the_text(part: str) -> None:
     for name in ("12 km a day", "v7", "+49 341 555 0172", "7am to 9pm"):
         took = [_seconds(part * count, name) for count in (300, 2_400)]

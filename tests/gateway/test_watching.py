@@ -609,6 +609,7 @@ def test_what_names_a_person_or_opens_a_door_is_hidden(private: str) -> None:
         "\u200b-",
     ],
 )
+@pytest.mark.sampled(4)
 def test_redaction_takes_time_linear_in_the_text(part: str) -> None:
     def seconds(length: int) -> float:
         text = (part * length)[:length]

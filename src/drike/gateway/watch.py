@@ -83,7 +83,12 @@ class _Note:
     @property
     def held(self) -> int:
         """About how many bytes of an answer wait to be judged."""
-        return self.answer.held if self.answer and self.edited.asked else 0
+        return self.answer.held if self.answer and self.is_read else 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the answer is read: to be judged, or for a trace."""
+        return bool(self.edited.asked or (self.answer and self.answer.trace))
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ class Watch:
                 answer.drop()
             self._count(note)
             return
-        if answer and edited.asked:
+        if answer and note.is_read:
             if not answer.complete or self._held + answer.held > _MOST_HELD:
                 answer.drop()
             self._held += answer.held
@@ -188,18 +193,22 @@ class Watch:
         self._held = 0
 
     def _count(self, note: _Note) -> None:
+        judged = _Judged(None, ())
         try:
             judged = self._judged(note)  # takes a while, during which others count
             with self._counting:
                 self._add(note, judged)
         except Exception as error:  # whatever an answer holds, the others are counted
             _LOG.error("an answer was not counted: %s", type(error).__name__)
+        finally:
+            if note.answer and note.answer.trace:
+                note.answer.trace.judged(judged.text, judged.outcomes)
 
     def _judged(self, note: _Note) -> _Judged:
         """What the answer states of the edits that it is about."""
         answer = note.answer
         asked = note.edited.asked
-        text = answer.text() if answer and asked else None
+        text = answer.text() if answer and note.is_read else None
         if text is not None:
             limit = TimeLimit(_SECONDS_OF_ANSWER, lambda: time.monotonic() >= self._until)
             with suppress(OverTimeError):
