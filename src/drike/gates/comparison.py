@@ -29,9 +29,11 @@ from drike.gates.relations import (
 )
 from drike.gates.wordings import Agreement
 from drike.text.capitals import find_name
+from drike.text.ordinary_words import used_as_word
 from drike.text.short_forms import NameMatch
-from drike.text.surroundings import QUESTION_WORDS, continued
+from drike.text.surroundings import QUESTION_WORDS, behind_only, continued
 from drike.text.things import Said
+from drike.text.words import words
 
 Features = Mapping[str, float]
 
@@ -129,7 +131,7 @@ class Reading:
             "said": share,
             ANOTHER: float(is_missed or self._is_about_another(edit, part)),
             **relation_features(part, masked_query),
-            **self._features_of_name(edit.id),
+            **self._features_of_name(edit),
             **of_aspect,
         }
         if self.subjects is not None:
@@ -143,7 +145,9 @@ class Reading:
             find_name(part) or mentions[0].name in QUESTION_WORDS
         ):
             return True
-        of_name = self._features_of_name(edit.id)
+        if all(self._is_ordinary_word(mention, edit.record) for mention in mentions):
+            return True
+        of_name = self._features_of_name(edit)
         if of_name["inside"] and of_name["continued"]:
             return True
         return about_another(
@@ -162,12 +166,19 @@ class Reading:
             seems_name = mention.name not in QUESTION_WORDS
         return not seems_name and word_behind != ["s"]
 
-    def _features_of_name(self, edit_id: int) -> dict[str, float]:
+    def _is_ordinary_word(self, mention: Mention, record: EditRecord) -> bool:
+        """Whether a name that has a capital where it is stored is used as the word that it is."""
+        if mention.cased or not mention.ambiguous:
+            return False
+        has_capital = any(mention.name.title() in name for name in record.names)
+        return has_capital and used_as_word(self.parsed.words, mention.begin, mention.end)
+
+    def _features_of_name(self, edit: EditVersion) -> dict[str, float]:
         """How doubtful it is that the query names the edit's subject, by all mentions."""
-        if edit_id not in self._name_features:
-            mentions = self.parsed.by_edit[edit_id]
-            self._name_features[edit_id] = _name_features(self.parsed, mentions)
-        return self._name_features[edit_id]
+        if edit.id not in self._name_features:
+            mentions = self.parsed.by_edit[edit.id]
+            self._name_features[edit.id] = _name_features(self.parsed, mentions, edit.record)
+        return self._name_features[edit.id]
 
 
 @dataclass(frozen=True)
@@ -348,15 +359,26 @@ def _nearest_parts(
     return nearest_parts
 
 
-def _name_features(parsed: ParsedQuery, mentions: Sequence[Mention]) -> dict[str, float]:
+def _name_features(
+    parsed: ParsedQuery, mentions: Sequence[Mention], record: EditRecord
+) -> dict[str, float]:
     kinds = {mention.kind for mention in mentions}
+    is_stated = [_goes_on_as_stated(parsed, mention, record) for mention in mentions]
     goes_on = all(continued(parsed.words, mention.begin, mention.end) for mention in mentions)
     return {
-        "continued": float(goes_on),
-        "inside": float(all(mention.inside for mention in mentions)),
+        "continued": float(goes_on and not any(is_stated)),
+        "inside": float(all(mention.inside for mention in mentions) and not any(is_stated)),
         "ambiguous": float(all(mention.ambiguous for mention in mentions)),
         "uncased": float(not any(mention.cased for mention in mentions)),
         "typo": float(kinds == {NameMatch.TYPO}),
         "partial": float(kinds <= {NameMatch.PARTIAL, NameMatch.LAST}),
         "last": float(kinds == {NameMatch.LAST}),
     }
+
+
+def _goes_on_as_stated(parsed: ParsedQuery, mention: Mention, record: EditRecord) -> bool:
+    """Whether a name goes on with a word that the edit says of its subject: "Slack Pro"."""
+    adjoining = behind_only(parsed.words, mention.begin, mention.end)
+    if adjoining is None:
+        return False
+    return any(adjoining in words(text) for text in (record.query, *record.paraphrases))

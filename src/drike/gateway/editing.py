@@ -155,7 +155,9 @@ class RequestEditor:
         if call.endpoint in COUNTS_TOKENS:  # no model answers
             return replace(edited, asked=(), keep=None)
         # What is noted has no text of the request but the question, by which its answer is judged.
-        outcome = replace(edited, body=b"", keep=None, again=None)
+        outcome = replace(
+            edited, body=b"", keep=None, again=None, unedited=None, decision=None, request=None
+        )
         return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
 
     async def _edited_or_as_it_is(
@@ -177,7 +179,7 @@ class RequestEditor:
                 await self._require_read(task)
                 task = replace(task, is_read=True)
             if not request.asks_something:
-                return EditedRequest(call.body, "abstained", mode)
+                return EditedRequest(call.body, "abstained", mode, request=request)
             return await self._with_facts(task, request_id, mode)
         except RequestError:
             raise
@@ -224,6 +226,8 @@ class RequestEditor:
             again=self._second_try(task, followed, mode),
             question=_question(request, followed)[:LONGEST_QUESTION],
             unedited=request.json if has_facts else None,
+            decision=followed.decision,
+            request=request,
         )
 
     async def _write_confirmed(self, task: _Task) -> _Written:

@@ -83,9 +83,14 @@ class _Note:
     @property
     def held(self) -> int:
         """About how many bytes of an answer and its question wait to be judged."""
-        if self.answer is None or not self.edited.asked:
+        if self.answer is None or not self.is_read:
             return 0
         return self.answer.held + len(self.edited.question)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the answer is read: to be judged, or for a trace."""
+        return bool(self.edited.asked or (self.answer and self.answer.trace))
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ class Watch:
                 answer.drop()
             self._count(note)
             return
-        if answer and edited.asked:
+        if answer and note.is_read:
             if not answer.complete or self._held + note.held > _MOST_HELD:
                 answer.drop()
                 note = replace(note, edited=replace(edited, question=""))
@@ -191,18 +196,22 @@ class Watch:
         self._held = 0
 
     def _count(self, note: _Note) -> None:
+        judged = _Judged(None, ())
         try:
             judged = self._judged(note)  # takes a while, during which others count
             with self._counting:
                 self._add(note, judged)
         except Exception as error:  # whatever an answer holds, the others are counted
             _LOG.error("an answer was not counted: %s", type(error).__name__)
+        finally:
+            if note.answer and note.answer.trace:
+                note.answer.trace.judged(judged.text, judged.outcomes)
 
     def _judged(self, note: _Note) -> _Judged:
         """What the answer states of the edits that it is about."""
         answer = note.answer
         asked = note.edited.asked
-        text = answer.text() if answer and asked else None
+        text = answer.text() if answer and note.is_read else None
         if text is not None:
             limit = TimeLimit(_SECONDS_OF_ANSWER, lambda: time.monotonic() >= self._until)
             with suppress(OverTimeError):
