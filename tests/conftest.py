@@ -7,6 +7,7 @@ load of the machine.
 import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,20 @@ settings.load_profile("drike")
 
 
 gc.set_threshold(200_000, 20, 20)  # garbage is collected seldom, which takes a tenth of the time
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave all but every n-th case of a test marked `sampled(n)` to `make slow`."""
+    counted: Counter[str] = Counter()
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if sampled is None:
+            continue
+        test = item.nodeid.split("[")[0]
+        if counted[test] % sampled.args[0]:
+            item.add_marker(pytest.mark.slow)
+        counted[test] += 1
 
 
 def pytest_collection_finish() -> None:

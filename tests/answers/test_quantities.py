@@ -14,6 +14,33 @@ SAME = [
     ("2.4 L", "It holds 2,4 Liter."),
     ("2.4 L", "That is 2400 ml."),
     ("2.4 L", "2.40 liters"),
+    ("CHF 2,450", "It costs 2'450 Swiss francs."),
+    ("CHF 980 per year", "You are billed yearly: 980 francs."),
+    ("€17.50/month", "Per month you pay 17.50 euros."),
+    ("€17.50/month", "Die monatliche Gebühr ist 17,50 €."),
+    ("32 pages per minute", "It prints 32 ppm."),
+    ("25 requests per second", "25 rps"),
+    ("30 minutes", "It takes half an hour."),
+    ("6 months", "It lasts half a year."),
+    ("6 months", "ein halbes Jahr"),
+    ("90 minutes", "anderthalb Stunden"),
+    ("90 minutes", "one hour and a half"),
+    ("1 hour", "Parken ist eine Stunde lang frei."),
+    ("1 year", "It is valid for a year."),
+    ("3.25 %", "3¼ %"),
+    ("4.85 %", "four point eight five per cent"),
+    ("8:45 a.m.", "It starts at a quarter to nine."),
+    ("20:45", "It ends at a quarter to nine."),
+    ("8:30", "Um halb neun."),
+    ("16:15", "a las cuatro y cuarto de la tarde"),
+    ("8:30 to 17:30", "de 8 heures et demie à 17 h 30"),
+    ("23:50", "ten to midnight"),
+    ("30 June 2028", "the last day of June 2028"),
+    ("31 December 2027", "by the end of December 2027"),
+    ("between 6 and 12 guests", "From 6 to 12 people."),
+    ("between 6 and 12 guests", "at least six, at most twelve guests"),
+    ("between 6 and 12 guests", "6–12 guests"),
+    ("at least 2 and at most 9 nights", "2 to 9 nights"),
     ("EUR 849", "It costs 849 euros."),
     ("EUR 849", "€849,00 with tax"),
     ("EUR 1,249", "1.249,00 €"),
@@ -76,6 +103,13 @@ SAME += [
     ("30 days", "You get 30 days a year."),
 ]
 DIFFERENT = [
+    ("CHF 980 per year", "The monthly fee is 980 francs."),
+    ("32 pages per minute", "32 rps"),
+    ("30 minutes", "half a day"),
+    ("30 June 2028", "the last day of June 2027"),
+    ("between 6 and 12 guests", "between 5 and 12 guests"),
+    ("20:45", "a quarter to nine in the morning"),
+    ("1 month", "It costs 20 euros a month."),
     ("CHF 79.50", "79.50 kroner"),
     ("NOK 300", "300 kronor"),
     ("CAD 20", "20 Australian dollars"),
@@ -171,6 +205,7 @@ def test_a_bound_may_be_that_of_the_question() -> None:
 
 
 @pytest.mark.parametrize("part", ["5 km ", "1,", "7-", "twenty ", "12 a ", "€", "v1.", "("])
+@pytest.mark.sampled(4)
 def test_reading_quantities_takes_time_linear_in_the_text(part: str) -> None:
     for name in ("12 km a day", "v7", "+49 341 555 0172", "7am to 9pm"):
         took = [_seconds(part * count, name) for count in (300, 2_400)]

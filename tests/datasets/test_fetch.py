@@ -134,6 +134,7 @@ def refused(address: str, cache: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", REPLIES)
+@pytest.mark.sampled(4)
 def test_a_failing_server_leads_to_one_sentence_and_no_file(kind: str, cache: Path) -> None:
     with serving(REPLIES[kind]) as address:
         assert refused(address, cache).startswith(f"{address} could not be downloaded (")

@@ -300,6 +300,7 @@ class TestOnnx:
 
     @pytest.mark.parametrize("pooling", ["mean", "cls"])
     @pytest.mark.parametrize("normalised", [True, False])
+    @pytest.mark.sampled(2)
     def test_poolings_are_those_of_sentence_transformers(
         self, tiny_bert: Path, tmp_path: Path, pooling: str, normalised: bool
     ) -> None:

@@ -115,6 +115,7 @@ FIRST = {encoder: StoreView().at(NOON, BASE, encoder, shadow=True) for encoder i
     changes=st.lists(st.tuples(st.integers(79, 82), entries()), min_size=1, max_size=8),
     reads=st.sets(st.integers(0, 7)),
 )
+@pytest.mark.sampled(3)
 def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
     encoder: TextEncoder | None,
     gates: list[Gate],

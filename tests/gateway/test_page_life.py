@@ -144,6 +144,7 @@ def test_every_answer_has_the_fields_that_the_page_reads(above: Recorded, tmp_pa
 @pytest.mark.parametrize(
     "stage", ["active", "shadow", "draft", "proposed", "rejected", "changed", "refused", "retired"]
 )
+@pytest.mark.sampled(4)
 def test_every_move_that_the_page_offers_is_accepted(
     above: Recorded, tmp_path: Path, stage: str, role: KeyRole
 ) -> None:

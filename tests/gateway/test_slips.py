@@ -167,6 +167,7 @@ NO_REPLACEMENTS: dict[str, tuple[int, bytes, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("second", NO_REPLACEMENTS)
+@pytest.mark.sampled(3)
 def test_only_an_answer_as_complete_takes_the_place_of_the_first(
     tmp_path: Path, second: str
 ) -> None:

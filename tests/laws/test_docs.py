@@ -278,6 +278,7 @@ TINY = {
         pytest.param("docs/how-to/use-a-model-behind-an-api.md", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.sampled(2)
 def test_the_documented_way_from_training_to_a_report_works_as_typed(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -229,6 +229,7 @@ AT_ONCE = 16
     ]
     + [(EditCoTFull, refused, 0.5) for refused in ("Land0 ", "Land5 ")],
 )
+@pytest.mark.sampled(3)
 def test_after_a_failure_no_request_is_sent_and_answers_in_flight_are_kept(
     make: Callable[[LanguageModel], FactPrompt], refused: str, late: float, tmp_path: Path
 ) -> None:
@@ -331,6 +332,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.sampled(2)
 def test_ctrl_c_ends_a_run_long_before_a_hanging_server_answers(
     command: str,
     tmp_path: Path,

@@ -162,6 +162,7 @@ def built(model_type: str) -> Any:
 
 
 @pytest.mark.parametrize("model_type", FEW)
+@pytest.mark.sampled(3)
 def test_scores_of_a_few_architectures_are_exact_or_warned_of(model_type: str) -> None:
     assert tried(built(model_type), shallow_then_deep).outcome in ("exact", "warned")
 

@@ -48,6 +48,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("name", few_by_default(TREES))
+@pytest.mark.sampled(4)
 def test_scores_of_several_edits_in_one_forward_equal_plain_forwards(
     name: str, batches: list[int]
 ) -> None:

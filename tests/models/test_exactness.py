@@ -87,6 +87,7 @@ def test_every_kind_is_one_that_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", few_by_default(MAKE))
+@pytest.mark.sampled(3)
 def test_scores_equal_plain_forwards(name: str) -> None:
     model = wrap(MAKE[name], remember=False, keep=0)
     requests = episode(1) + questions(1)
@@ -106,6 +107,7 @@ def test_scores_equal_plain_forwards(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", few_by_default(TREES))
+@pytest.mark.sampled(3)
 def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
     """Further requests of the same edit, in parts: each starts from prefixes cached before."""
     model = wrap(MAKE[name], remember=False)
@@ -141,6 +143,7 @@ def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("name", ["Llama", "GPT-2", "Gemma 3", "BLOOM", "Mamba"])
 @pytest.mark.parametrize("strategy", ["fork", "naive"])
+@pytest.mark.sampled(3)
 def test_every_slower_strategy_is_exact(name: str, strategy: Any) -> None:
     if (name, strategy) == ("Mamba", "fork"):
         pytest.skip("its state cannot be continued by several tokens at once: see plans.plan")
@@ -297,6 +300,7 @@ def test_a_drawing_model_is_refused_whatever_its_strategy(
         model.score(episode(1))
 
 
+@pytest.mark.slow
 def test_prompts_of_ordinary_lengths_are_rarely_checked() -> None:
     """At most one tree in a hundred costs two plain forwards, after the first ones."""
     model = wrap(llama, remember=False, keep=0)

@@ -146,11 +146,13 @@ def check_fault(kind: str, open_server: Callable[[], AbstractContextManager[Serv
 
 
 @pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.sampled(5)
 def test_every_server_fault_becomes_one_typed_error_in_time(kind: str) -> None:
     check_fault(kind, lambda: serve({**FINAL, **AGAIN}[kind]))
 
 
 @pytest.mark.parametrize("kind", SOME)
+@pytest.mark.sampled(4)
 def test_a_fault_while_probing_never_enables_scores(kind: str) -> None:
     """Either opening fails, or the model has no scores and its first call names the fault."""
     with serve({**FINAL, **AGAIN}[kind]) as served, pytest.raises((ServerError, RefusedError)):
@@ -166,6 +168,7 @@ def test_an_unreachable_server_becomes_one_typed_error_in_time(absent: Callable)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in AGAIN if kind != "silent"])
+@pytest.mark.sampled(4)
 def test_a_temporary_fault_does_not_change_the_outcomes(kind: str) -> None:
     """Every first attempt fails, yet the outcomes are those of a server that never fails."""
     direct = ScriptedModel(follows_the_fact, scores=False)
@@ -189,6 +192,7 @@ def test_a_temporary_fault_does_not_change_the_outcomes(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SOME)
+@pytest.mark.sampled(4)
 def test_answers_received_before_a_fault_are_kept(kind: str, tmp_path: Path) -> None:
     """Paid answers survive any later fault and are not paid for again."""
     good = serving(ScriptedModel(follows_the_fact, scores=False))
@@ -346,6 +350,7 @@ def test_ctrl_c_ends_requests_in_flight() -> None:
 
 
 @pytest.mark.parametrize("kind", [*EVERY, "tattling 200"])
+@pytest.mark.sampled(5)
 def test_the_api_key_is_never_leaked(
     kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

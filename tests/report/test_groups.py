@@ -54,6 +54,7 @@ def test_options_on_which_no_result_depends_do_not_keep_runs_apart() -> None:
     assert CHANGEABLE < NOT_COMPARED
 
 
+@pytest.mark.slow
 def test_seeds_with_different_numbers_of_demonstrations_are_not_pooled(tmp_path: Path) -> None:
     """Whichever option made the difference; other data may have more or fewer rows."""
     rows = [f"{i},The mayor of Town{i} is,Ann{i},Bob{i}" for i in range(80)]

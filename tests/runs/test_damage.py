@@ -104,6 +104,7 @@ def content(folder: Path) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.sampled(3)
 def test_every_damaged_byte_of_a_checkpoint_is_refused(budget: str, tmp_path: Path) -> None:
     retriever = Retriever(SMALLEST, form="cross", seed=4)
     retriever.trained_on = frozenset({("The capital of Peru is", "Oslo")})
@@ -204,6 +205,7 @@ def test_a_save_that_fails_at_any_step_leaves_the_old_checkpoint(
 
 
 @pytest.mark.parametrize("name", ["episodes.jsonl", "outcomes/ike.jsonl", "usage.json"])
+@pytest.mark.sampled(3)
 def test_damaged_jsonl_lines_never_cause_a_traceback(
     name: str, trained: Path, tmp_path: Path
 ) -> None:
@@ -395,6 +397,7 @@ def replaced(folder: Path, name: str, some: int | None) -> Counter[str]:
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.sampled(4)
 def test_some_values_of_another_type_are_refused_or_harmless(
     name: str, shown: Path, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def run_series(how: str, times: int, seed: int = 0, *options: str) -> dict[str, 
 
 @linux
 @pytest.mark.parametrize("how", ["kill", "full", "share", "move"])
+@pytest.mark.sampled(2)
 def test_acknowledged_changes_stay_and_others_leave_nothing(how: str) -> None:
     run_series(how, times=1 if how in ("share", "move") else 3)
 

@@ -213,6 +213,7 @@ def kept_kinds(
 
 
 @pytest.mark.parametrize("form", ["dot", "cross"])
+@pytest.mark.sampled(3)
 def test_training_ranks_helpful_retains_first_and_sigma_cuts_the_rest(form: str) -> None:
     """The answer is right if the last retain is a river and wrong after any other kind."""
 
