@@ -291,6 +291,20 @@ class HuggingFaceModel:
             prompt, bare_prompt, contrast, max_tokens=max_tokens, tell=tell
         )
 
+    def replies(
+        self, conversations: Sequence[list[dict[str, str]]], max_tokens: int
+    ) -> list[Completion]:
+        """Answer several conversations together, greedily, in order.
+
+        On a CPU this takes little longer than one of them, as what takes the time is to read the
+        weights for each token. Raises ModelError.
+        """
+        prompts = [self._encode_messages(messages) for messages in conversations]
+        lengths = [len(prompt) for prompt in prompts]
+        for length in lengths:
+            self._check_length(length, max_tokens, "to be written")
+        return self._scorer.within_memory(lambda: self._write(prompts, max_tokens, None), lengths)
+
     def _encode_messages(self, messages: list[dict[str, str]]) -> Tokens:
         text = tokens.render_chat(self._tokenizer, messages)
         [encoded], _ = tokens.encode(self._tokenizer, [text], "chat")
