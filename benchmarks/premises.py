@@ -57,9 +57,12 @@ TITLE = "Questions that presuppose what an edit changed"
 EDITS = FOLDER / "premise_edits.csv"
 QUESTIONS = FOLDER / "premise_questions.csv"
 FURTHER = "further"
+FRESH_HALVES = ("fresh", "held")
+FRESH = (FOLDER / "fresh_premise_edits.csv", FOLDER / "fresh_premise_questions.csv")
 FILES = dict.fromkeys(("development", "test"), (EDITS, QUESTIONS)) | {
     FURTHER: (FOLDER / "second_edits.csv", FOLDER / "further_premise_questions.csv")
 }
+FILES |= dict.fromkeys(FRESH_HALVES, FRESH)
 PARTS = GatewayParts(lambda _run, most: OpenedEditor(demonstrating(most)), placements)
 TOKENS = 60  # of an answer
 NOTE = "Brackets: 95 % interval by bootstrap; by Clopper and Pearson's where all agree."

@@ -224,6 +224,34 @@ def test_a_system_text_is_asked_about_beside_a_tools_result() -> None:
     )
 
 
+HISTORY = (
+    "For context, here is the conversation so far between the user and the previous agent:\n"
+    "<CONVERSATION HISTORY>\n1. user: Hi\n2. assistant: What is the capital of Chad?\n"
+    "3. user: What is the capital of Peru?\n</CONVERSATION HISTORY>"
+)
+
+
+@pytest.mark.parametrize(
+    "handed_on",
+    [HISTORY, 'Hand-off from sales. The customer asked: "What is the capital of Peru?"'],
+)
+def test_what_an_agent_hands_on_is_asked_and_the_next_turn_may_only_want_an_answer(
+    handed_on: str,
+) -> None:
+    first = [("assistant", handed_on)]
+    conversation = read(Api.CHAT, chat(first))
+    followed = follower().follow(conversation)
+    assert [edit.record.subject for edit in followed.edits] == ["Peru"]
+    assert list(followed.around) == [("messages", 0, "content")]
+
+    then = [*first, ("user", "Please take over and answer the user.")]
+    decision = follower().follow(read(Api.CHAT, chat(then))).decision
+    assert decision and [edit.record.subject for edit in decision.applied] == ["Peru"]
+
+    said_by_the_model = [("assistant", "What is the capital of Peru? You asked that before.")]
+    assert not follower().follow(read(Api.CHAT, chat(said_by_the_model))).edits
+
+
 def test_sources_can_be_left_as_they_are() -> None:
     by = replace(follower(), sources=False)
     assert occasions(ASKED, tool("Peru: capital Lima"), by=by) == [QP, ""]

@@ -130,7 +130,7 @@ class GatewayFlags(GatewayOptions):
         flag(
             "--redact/--no-redact",
             METHOD,
-            "Hide addresses, keys and long numbers in samples (default)",
+            "Hide addresses, keys and long numbers in samples and traces (default)",
         ),
     ]
     mode: Annotated[
@@ -163,6 +163,19 @@ class GatewayFlags(GatewayOptions):
             API,
             "Send signed webhooks about edits: proposed, approved, slipping, due for review",
         ),
+    ]
+    traces: Annotated[
+        str | None,
+        option(
+            "--traces",
+            "URL",
+            API,
+            "Send OpenTelemetry traces of requests to this collector (OTLP over HTTP)",
+        ),
+    ]
+    trace_texts: Annotated[
+        bool,
+        flag("--trace-texts", API, "With the texts of requests and answers in them"),
     ]
     host: Annotated[
         str,

@@ -7,6 +7,7 @@ a dozen languages in `text/phrases.txt`.
 import re
 
 from drike.text.capitals import find_name
+from drike.text.passed_on import only_wants_answer
 from drike.text.phrases import SPACELESS, find_phrase, phrase_at
 from drike.text.questions import parts_of
 from drike.text.words import words
@@ -47,7 +48,7 @@ def leans(text: str) -> bool:
     said = words(text[:NAMES_READ])
     if not beginning or _begins_a_task(beginning) or len(said) > _MOST_WORDS or is_aside(text):
         return False
-    if phrase_at(beginning, "opener"):
+    if phrase_at(beginning, "opener") or only_wants_answer(text):
         return True
     if names_something(text) or not parts_of(text).questions:
         return False

@@ -25,7 +25,7 @@ from drike.gates.confirmation import questions
 from drike.gates.decision import Decision, YesOrNo
 from drike.gateway.bodies import SMALL
 from drike.gateway.calls import Upstream, UpstreamCall, header_text
-from drike.gateway.edited import EditedRequest
+from drike.gateway.edited import LONGEST_QUESTION, EditedRequest
 from drike.gateway.errors import RequestError, report
 from drike.gateway.feed import Answers, EditFeed, UnansweredError
 from drike.gateway.metrics import Metrics
@@ -154,8 +154,10 @@ class RequestEditor:
         edited = await self._edited_or_as_it_is(api, call, feed, request_id, ask=ask)
         if call.endpoint in COUNTS_TOKENS:  # no model answers
             return replace(edited, asked=(), keep=None)
-        # What is noted has no text of the request but the question of a sample.
-        outcome = replace(edited, body=b"", keep=None, again=None)
+        # What is noted has no text of the request but the question, by which its answer is judged.
+        outcome = replace(
+            edited, body=b"", keep=None, again=None, unedited=None, decision=None, request=None
+        )
         return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
 
     async def _edited_or_as_it_is(
@@ -177,7 +179,7 @@ class RequestEditor:
                 await self._require_read(task)
                 task = replace(task, is_read=True)
             if not request.asks_something:
-                return EditedRequest(call.body, "abstained", mode)
+                return EditedRequest(call.body, "abstained", mode, request=request)
             return await self._with_facts(task, request_id, mode)
         except RequestError:
             raise
@@ -222,8 +224,10 @@ class RequestEditor:
             doubted=tuple(candidate.edit for candidate in uncertain),
             tokens=added_tokens(followed.around.values()),
             again=self._second_try(task, followed, mode),
-            question=_question(request, followed) if task.feed.watch.sampling.most else "",
+            question=_question(request, followed)[:LONGEST_QUESTION],
             unedited=request.json if has_facts else None,
+            decision=followed.decision,
+            request=request,
         )
 
     async def _write_confirmed(self, task: _Task) -> _Written:

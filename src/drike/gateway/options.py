@@ -16,7 +16,7 @@ from drike.stores.edit_store import EditStore
 from drike.stores.failures import damaged
 from drike.support.records import read
 
-_ADDRESSES = ("upstream", "store", "notify")
+_ADDRESSES = ("upstream", "store", "notify", "traces")
 _SETTING = "modes"
 _BYTES_OF_PLACE = 6  # of a hash, which divide conversations evenly
 
@@ -40,7 +40,8 @@ class GatewayOptions:
     decide on and edit a request; None is 50, 250 where the gate asks an encoder, 2000 where the
     upstream is asked, 5000 over a local model. retry_slips: ask again where an answer states an old
     object. keep_samples: of each edit and outcome. contrast: alpha of `Contrast`, for a local
-    model. timeout: in seconds.
+    model. timeout: in seconds. traces: the address
+    of a collector, or None for no traces.
     """
 
     upstream: str | None = None
@@ -61,6 +62,8 @@ class GatewayOptions:
     contrast: float = 0.0
     retry_slips: bool = False
     notify: str | None = None
+    traces: str | None = None
+    trace_texts: bool = False
     keep_samples: int = 0
     redact: bool = True
     mode: str | None = None

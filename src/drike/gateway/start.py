@@ -50,6 +50,7 @@ from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.parts import GatewayParts, OpenedEditor
 from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
 from drike.gateway.tenants import Tenants, require_stores
+from drike.gateway.traces import NO_TRACES, Traces
 from drike.gateway.watch import Sampling
 from drike.live.store_gate import encoder_of, open_gate
 from drike.models import EMBEDDED, READER
@@ -90,6 +91,7 @@ class Started:
     notes: tuple[str, ...]
     sockets: tuple[socket.socket, socket.socket]  # of the API, and of admin requests
     notifier: Notifier | None = None
+    traces: Traces = NO_TRACES
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP."""
@@ -98,6 +100,7 @@ class Started:
         gc.freeze()
         say_serving()
         with ExitStack() as ending:
+            ending.callback(self.traces.close)
             ending.callback(self.tenants.close)
             if self.notifier:
                 ending.callback(self.notifier.close)
@@ -111,6 +114,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     raise_file_limit()
     options = with_model(options)
     notified = webhook(options.notify) if options.notify else None
+    traces = _traces(options)
 
     store, notes = _store(options)
     options = _with_defaults(options, store)
@@ -119,10 +123,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     keys = _opened_keys(options, store)
     require_stores(store, keys, create=options.create)
 
-    sockets = (
-        bind(options.host, options.port, options.reuse_port),
-        bind(options.admin_host, options.admin_port, options.reuse_port),
-    )
+    sockets = _bound(options)
     try:
         opened_editor = parts.open_editor(options.run, options.most_demonstrations)
         opened_upstream = open_upstream(options, opened_editor, keyless=keys is None)
@@ -145,7 +146,9 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
         options=options,
         metrics=metrics,
     )
-    gateway = Gateway(upstream, tenants.feed, editor=editor, metrics=metrics, keys=keys)
+    gateway = Gateway(
+        upstream, tenants.feed, editor=editor, metrics=metrics, keys=keys, traces=traces
+    )
     admin = application(Admin(editor, upstream, tenants, metrics, keys, gateway.shortage))
     api_port, admin_port = (opened_socket.getsockname()[1] for opened_socket in sockets)
 
@@ -164,6 +167,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
         notes=(*notes, *opened_upstream.notes),
         sockets=sockets,
         notifier=_notifier(tenants, *notified) if notified else None,
+        traces=traces,
     )
 
 
@@ -268,6 +272,23 @@ def _tenants(options: GatewayOptions, keys: Keys | None, opened_editor: OpenedEd
         )
 
     return Tenants(open_feed, keys)
+
+
+def _traces(options: GatewayOptions) -> Traces:
+    """What traces requests, where that is asked for. Raises UsageError."""
+    if not options.traces:
+        return NO_TRACES
+    from drike.gateway.telemetry import opened_traces
+
+    return opened_traces(options)
+
+
+def _bound(options: GatewayOptions) -> tuple[socket.socket, socket.socket]:
+    """Sockets for the API and for admin requests, which refuse clients yet. Raises UsageError."""
+    return (
+        bind(options.host, options.port, options.reuse_port),
+        bind(options.admin_host, options.admin_port, options.reuse_port),
+    )
 
 
 def _notifier(tenants: Tenants, send: Send, secret: str) -> Notifier:
