@@ -25,7 +25,7 @@ from drike.gates.confirmation import questions
 from drike.gates.decision import Decision, YesOrNo
 from drike.gateway.bodies import SMALL
 from drike.gateway.calls import Upstream, UpstreamCall, header_text
-from drike.gateway.edited import EditedRequest
+from drike.gateway.edited import LONGEST_QUESTION, EditedRequest
 from drike.gateway.errors import RequestError, report
 from drike.gateway.feed import Answers, EditFeed, UnansweredError
 from drike.gateway.metrics import Metrics
@@ -154,7 +154,7 @@ class RequestEditor:
         edited = await self._edited_or_as_it_is(api, call, feed, request_id, ask=ask)
         if call.endpoint in COUNTS_TOKENS:  # no model answers
             return replace(edited, asked=(), keep=None)
-        # What is noted has no text of the request but the question of a sample.
+        # What is noted has no text of the request but the question, by which its answer is judged.
         outcome = replace(
             edited, body=b"", keep=None, again=None, unedited=None, decision=None, request=None
         )
@@ -224,7 +224,7 @@ class RequestEditor:
             doubted=tuple(candidate.edit for candidate in uncertain),
             tokens=added_tokens(followed.around.values()),
             again=self._second_try(task, followed, mode),
-            question=_question(request, followed) if task.feed.watch.sampling.most else "",
+            question=_question(request, followed)[:LONGEST_QUESTION],
             unedited=request.json if has_facts else None,
             decision=followed.decision,
             request=request,
