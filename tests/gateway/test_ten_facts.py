@@ -84,7 +84,7 @@ def test_each_fact_is_asked_about_in_chats_of_its_own_and_nothing_twice(
     chats = [[message["role"] for message in messages] for messages, _ in obedient.asked[:6]]
     turns = ["user", "assistant", "user"]
     without_system = [[role for role in roles if role != "system"] for roles in chats]
-    assert without_system == [["user"], ["user"], ["user"], turns, turns, ["user"]]
+    assert without_system == [["user"], ["user"], ["user"], ["user"], turns, turns]
 
 
 def test_a_wrong_answer_counts_as_what_it_is() -> None:

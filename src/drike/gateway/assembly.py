@@ -195,7 +195,12 @@ def open_upstream(
             "of a folder, or leave it out"
         )
     if getattr(model, "chats", False):
-        upstream = LocalUpstream(model, model.reply, contrast)  # type: ignore[attr-defined]
+        upstream = LocalUpstream(
+            model,
+            model.reply,  # type: ignore[attr-defined]
+            contrast,
+            getattr(model, "replies", None),
+        )
         return OpenedUpstream(upstream, chat)
     note = f"{name} only completes: it continues the last message of a chat"
     upstream = LocalUpstream(model, contrast=contrast)
