@@ -14,6 +14,8 @@ from drike.gateway.calls import UpstreamCall
 from drike.gateway.options import Mode
 from drike.gateway.requests import EditableRequest
 
+LONGEST_QUESTION = 4_000  # characters
+
 
 @dataclass(frozen=True)
 class EditedRequest:
@@ -23,8 +25,8 @@ class EditedRequest:
     that match, of later turns first. contradicted: ids of edits whose old object a tool or document
     states. asked: the edits that the answer is about. doubted: those about which the gate was
     uncertain. tokens: how many the facts add, or would add if the mode were on. question: the last
-    one, where samples are kept. unedited: as of `UpstreamCall`. decision: the one on the last turn,
-    for traces. request: what was read, for traces.
+    one, cut, by which the answer is judged. unedited: as of `UpstreamCall`. decision: the one on
+    the last turn, for traces. request: what was read, for traces.
 
     keep: called with the upstream's id of the conversation, remembers what was decided under it;
     None where there is nothing to remember. note: called once the answer has passed, counts it;

@@ -14,7 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from drike.answers.time_limit import OverTimeError, TimeLimit
@@ -82,8 +82,10 @@ class _Note:
 
     @property
     def held(self) -> int:
-        """About how many bytes of an answer wait to be judged."""
-        return self.answer.held if self.answer and self.is_read else 0
+        """About how many bytes of an answer and its question wait to be judged."""
+        if self.answer is None or not self.is_read:
+            return 0
+        return self.answer.held + len(self.edited.question)
 
     @property
     def is_read(self) -> bool:
@@ -123,9 +125,10 @@ class Watch:
             self._count(note)
             return
         if answer and note.is_read:
-            if not answer.complete or self._held + answer.held > _MOST_HELD:
+            if not answer.complete or self._held + note.held > _MOST_HELD:
                 answer.drop()
-            self._held += answer.held
+                note = replace(note, edited=replace(edited, question=""))
+            self._held += note.held
         self._noted.append(note)
 
     @property
@@ -212,7 +215,9 @@ class Watch:
         if text is not None:
             limit = TimeLimit(_SECONDS_OF_ANSWER, lambda: time.monotonic() >= self._until)
             with suppress(OverTimeError):
-                return _Judged(text, [edit.record.states(text, limit=limit) for edit in asked])
+                question = note.edited.question
+                outcomes = [edit.record.states(text, question, limit) for edit in asked]
+                return _Judged(text, outcomes)
         outcome = "unread" if answer is None or answer.ok else "failed"
         return _Judged(None, [outcome] * len(asked))
 
@@ -259,7 +264,7 @@ class Watch:
 
             mode = mode_of(edit, edited.mode)
             note.metrics.answers.labels(outcome, mode).inc()
-            if edited.question and judged.text is not None:
+            if self.sampling.most and edited.question and judged.text is not None:
                 sample = self.sampling.sample(
                     edited.question, judged.text, edit, mode=mode, outcome=outcome, model=model
                 )

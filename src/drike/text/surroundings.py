@@ -2,6 +2,7 @@
 
 from drike.text.capitals import begins_sentence, capital, in_title
 from drike.text.ordinary_words import is_ordinary
+from drike.text.phrases import phrase_at
 from drike.text.word_lists import demonyms, word_list
 from drike.text.words import Words
 
@@ -24,7 +25,16 @@ def continued(words: Words, begin: int, end: int) -> bool:
     behind_of = begin > 1 and words.word(begin - 1) == "of"
     if behind_of and _adjoins_next(words, begin - 1) and _adjoins_next(words, begin - 2):
         begin -= 1
-    return begin > 1 and _adjoins_next(words, begin - 1) and _may_be_of_name(words, begin - 1)
+    if begin < 2 or not _adjoins_next(words, begin - 1):
+        return False
+    return _may_be_of_name(words, begin - 1) and not _only_begins_sentence(words, begin - 1)
+
+
+def _only_begins_sentence(words: Words, number: int) -> bool:
+    """Whether a word has its capital from the sentence that it begins: "Hello", "Does"."""
+    word = words.word(number)
+    is_other_word = word in word_list("common words") or phrase_at(word, "polite") is not None
+    return is_other_word and begins_sentence(words, number)
 
 
 def behind_only(words: Words, begin: int, end: int) -> str | None:
