@@ -150,9 +150,7 @@ async def _answered(model: str, questions: Sequence[Asked], mode: str) -> list[S
         gateway = deployed(GatewayOptions(model=model, demonstrations=0, mode="on"), store, PARTS)
         records = {edit.id: edit.record for edit in gateway.feed.index.edits.values()}
         client = Client(gateway.upstream, model, settings=({"max_tokens": TOKENS},))
-        edit = partial(
-            gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="benchmark", ask=False
-        )
+        edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="benchmark")
         stated = []
         for asked in questions:
             messages = [{"role": "user", "content": asked.query}]

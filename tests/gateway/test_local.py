@@ -250,9 +250,7 @@ def through_the_gateway(model: Contrasting, options: GatewayOptions, place: Path
     with closing(open_store(place / "edits.db", create=True)) as store:
         store.put(ENTRY)
         gateway = deployed(options, store, gateway_parts())
-        edit = partial(
-            gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="test", ask=False
-        )
+        edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="test")
         client = Client(gateway.upstream, "m", settings=({"max_tokens": 4},))
         for text in (ABOUT, OTHER):
             asyncio.run(client.ask([{"role": "user", "content": text}], edit=edit))

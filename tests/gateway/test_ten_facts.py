@@ -69,7 +69,7 @@ def opened(folder: Path, model: str) -> Deployed:
 
 
 async def asked(gateway: Deployed, model: str) -> list[FactAnswers]:
-    edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="x", ask=False)
+    edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="x")
     client = Client(gateway.upstream, model, settings=[{"max_tokens": TOKENS}])
     return [answers async for answers in ask_about(TEN_FACTS, client, edit)]
 
@@ -117,7 +117,7 @@ def edits_of(gateway: Deployed, said: list[str]) -> list[int]:
     ]
     body = json.dumps({"model": "any", "messages": messages}).encode()
     call = UpstreamCall("POST", CHAT, [], body)
-    edit = gateway.editor.edit(Api.CHAT, call, gateway.feed, "x", ask=False)
+    edit = gateway.editor.edit(Api.CHAT, call, gateway.feed, "x")
     return [version.id for version in asyncio.run(edit).edits]
 
 
