@@ -56,8 +56,7 @@ def harness() -> Iterator[Harness]:
 OTHERS = [pytest.param(command, marks=pytest.mark.slow) for command in ("balanced", "evaluate")]
 
 
-@pytest.mark.parametrize("command", [*OTHERS, "train"])
-@pytest.mark.sampled(3)
+@pytest.mark.parametrize("command", ["train", *OTHERS])
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
     harness: Harness, command: str
 ) -> None:
