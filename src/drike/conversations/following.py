@@ -87,9 +87,8 @@ class Follower:
     """Decides on conversations.
 
     decide: a gate's decision on a query, with the edits of `index`. sources: whether facts are
-    written behind documents and what tools return, too. asked: a word for the model that is asked
-    about uncertain edits, and for how it is asked; "" where none is. require_time: raises
-    TimeoutError where it is too late to read a further source.
+    written behind documents and what tools return, too. require_time: raises TimeoutError where it
+    is too late to read a further source.
     """
 
     decide: Callable[[str], Decision]
@@ -98,7 +97,6 @@ class Follower:
     tenant: str = ""
     sources: bool = True
     memory: Memory = field(default_factory=Memory)
-    asked: str = ""
     require_time: Callable[[], None] = lambda: None
 
     def follow(self, conversation: Conversation, standing: Standing | None = None) -> Followed:
@@ -145,7 +143,6 @@ class Follower:
         """A key for what facts depend on besides the turns, the gate and the edits in force."""
         conditions = (
             self.tenant,
-            self.asked,
             self.sources,
             type(self.placement),
             standing,
