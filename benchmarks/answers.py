@@ -9,20 +9,29 @@ object for which the rules say so. The rules were tuned on the development half.
 *Held-out*: 124 further answers about 21 further edits, by another author, who had seen how the rules are built but
 tuned nothing; rules were mended by what they missed of these, which are development data since. *SmolLM2*: 200 greedy
 answers of SmolLM2-135M-Instruct to questions about 50 facts of companies, of which the system text had the new one for
-three quarters, the old one or none for the others; labelled twice, the second time in another order.
+three quarters, the old one or none for the others; labelled twice in different orders, and by a second labeller who
+saw question, fact and answer alone.
+
+*Chat*: 150 longer answers about 50 further edits, as a chat model writes them (tables, hedges, old values that are
+restated or negated, five languages), by an author who wrote all of them before reading the rules, in two halves with
+different firms and phrasings: *chat-development*, by whose errors rules were mended, and *chat-test*.
 
     python benchmarks/answers.py                                       # the development half
     python benchmarks/answers.py --half test                           # looks at the test half
     python benchmarks/answers.py --half held-out                       # and at these
     python benchmarks/answers.py --half smollm2
+    python benchmarks/answers.py --half chat-development
+    python benchmarks/answers.py --half chat-test
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +42,17 @@ from lib import pages
 
 TITLE = "Judging answers about what companies store"
 QUESTIONS = Path(__file__).parent / "questions"
-OF_SMOLLM2 = "smollm2"  # a half of its own, in a file of its own
+FILES = {
+    "development": "answers.csv",
+    "test": "answers.csv",
+    "held-out": "answers.csv",
+    "smollm2": "smollm2_answers.csv",
+    "chat-development": "chat_answers.csv",
+    "chat-test": "chat_answers.csv",
+}
 WORDS = 300  # of the long answer whose time is measured
 REPEATS = 20
+RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -51,6 +68,7 @@ class Answer:
     question: str
     answer: str
     verdict: str
+    second: str = ""  # the verdict of another labeller, who saw neither the first nor the rules'
 
     @property
     def judged(self) -> str:
@@ -73,8 +91,7 @@ class Judged:
 
 def answers(half: str) -> list[Answer]:
     """The answers of a half."""
-    name = "smollm2_answers.csv" if half == OF_SMOLLM2 else "answers.csv"
-    with (QUESTIONS / name).open(encoding="utf-8", newline="") as file:
+    with (QUESTIONS / FILES[half]).open(encoding="utf-8", newline="") as file:
         rows = [Answer(**row) for row in csv.DictReader(file)]
     return [row for row in rows if row.half == half]
 
@@ -108,6 +125,36 @@ def draw(rows: Sequence[Judged]) -> None:
     pages.draw(
         f"{rows[0].answer.half} half", header, [*lines, _line("all", rows)], _speed_note(rows)
     )
+    if rows[0].answer.second:
+        print(_labellers_note(rows))
+
+
+def _labellers_note(rows: Sequence[Judged]) -> str:
+    """How far two labellers agree, and the rules with the second."""
+    first = [row.answer.verdict for row in rows]
+    second = [row.answer.second for row in rows]
+    judged = sum(row.says == row.answer.second for row in rows) / len(rows)
+    draw = random.Random(0)
+    kappas = []
+    for _ in range(RESAMPLES):
+        numbers = draw.choices(range(len(rows)), k=len(rows))
+        kappas.append(kappa([first[i] for i in numbers], [second[i] for i in numbers]))
+    kappas.sort()
+    low, high = kappas[RESAMPLES // 40], kappas[-RESAMPLES // 40 - 1]
+    same = sum(map(str.__eq__, first, second)) / len(rows)
+    return (
+        f"Two labellers: {same:.3f} the same, kappa {kappa(first, second):.3f} "
+        f"[{low:.2f},{high:.2f}]; the rules agree with {judged:.3f} of the second's labels.\n"
+    )
+
+
+def kappa(first: Sequence[str], second: Sequence[str]) -> float:
+    """Cohen's kappa of two labellers."""
+    same = sum(map(str.__eq__, first, second)) / len(first)
+    shares = Counter(first)
+    of_second = Counter(second)
+    by_chance = sum(shares[name] * of_second[name] for name in shares) / len(first) ** 2
+    return (same - by_chance) / (1 - by_chance)
 
 
 def _speed_note(rows: Sequence[Judged]) -> str:
@@ -138,9 +185,7 @@ def show(rows: Sequence[Judged]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run."""
     parser = pages.parser(__doc__ or "")
-    parser.add_argument(
-        "--half", choices=["development", "test", "held-out", OF_SMOLLM2], default="development"
-    )
+    parser.add_argument("--half", choices=list(FILES), default="development")
     parser.add_argument("--errors", action="store_true", help="print disagreements instead")
     options = parser.parse_args(arguments)
     with pages.measured(options, TITLE, __doc__ or ""):

@@ -4,7 +4,8 @@
 
 `questions/firms.csv` was written without sight of code or docs. 15 firms are to develop on; the other 15 are a test
 half, to be looked at once ([looks](looks.md) counts how often). Other sets (`--set`) are in `questions`, too:
-`firms_further` has names as they are typed, names that are words, times and company attributes, of other firms. Each
+`firms_further` has names as they are typed, names that are words, times and company attributes, of other firms;
+`firms_talk` has wrapped questions, whole subjects, questions by the object, ends of topics and bots. Each
 conversation, with its system text and earlier turns, is read as `Corrections` and the gateway read it, with the facts
 of its own firm in force, or with those of all firms of the half. What counts is the edits that the last turn gets:
 *wanted* ones have to be there, *allowed* ones may.

@@ -57,9 +57,12 @@ TITLE = "Questions that presuppose what an edit changed"
 EDITS = FOLDER / "premise_edits.csv"
 QUESTIONS = FOLDER / "premise_questions.csv"
 FURTHER = "further"
+FRESH_HALVES = ("fresh", "held")
+FRESH = (FOLDER / "fresh_premise_edits.csv", FOLDER / "fresh_premise_questions.csv")
 FILES = dict.fromkeys(("development", "test"), (EDITS, QUESTIONS)) | {
     FURTHER: (FOLDER / "second_edits.csv", FOLDER / "further_premise_questions.csv")
 }
+FILES |= dict.fromkeys(FRESH_HALVES, FRESH)
 PARTS = GatewayParts(lambda _run, most: OpenedEditor(demonstrating(most)), placements)
 TOKENS = 60  # of an answer
 NOTE = "Brackets: 95 % interval by bootstrap; by Clopper and Pearson's where all agree."
@@ -147,9 +150,7 @@ async def _answered(model: str, questions: Sequence[Asked], mode: str) -> list[S
         gateway = deployed(GatewayOptions(model=model, demonstrations=0, mode="on"), store, PARTS)
         records = {edit.id: edit.record for edit in gateway.feed.index.edits.values()}
         client = Client(gateway.upstream, model, settings=({"max_tokens": TOKENS},))
-        edit = partial(
-            gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="benchmark", ask=False
-        )
+        edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="benchmark")
         stated = []
         for asked in questions:
             messages = [{"role": "user", "content": asked.query}]

@@ -156,3 +156,64 @@ def test_yes_may_be_said_in_other_words(answer: str) -> None:
 @pytest.mark.parametrize("answer", ["Not only on weekdays.", "Not sure.", "It has a sauna."])
 def test_not_everything_with_a_not_is_a_no(answer: str) -> None:
     assert stated(answer, ["No"], ["Yes"], question=GYM) is not NEW
+
+
+GUESTS = "between 6 and 12 guests"
+CARS = "private trips are allowed at weekends, trips abroad need approval by the fleet team"
+NO_CARS = "private trips are forbidden"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("At most 12 guests.", PARTLY),
+        ("The minimum group is 6 guests.", PARTLY),
+        ("At most 13 guests.", NEITHER),
+    ],
+)
+def test_one_bound_of_a_range_is_a_part_of_it(answer: str, said: Stated) -> None:
+    assert stated(answer, [GUESTS], ["up to 30 guests"]) is said
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            "You may use the car for private trips at weekends. Trips abroad have to be approved "
+            "by the fleet team.",
+            NEW,
+        ),
+        ("At weekends, private trips are fine.", PARTLY),
+        ("No, private trips aren't allowed.", OLD),
+        ("Private trips are prohibited.", OLD),
+    ],
+)
+def test_what_is_allowed_is_not_what_is_forbidden(answer: str, said: Stated) -> None:
+    assert stated(answer, [CARS], [NO_CARS], question="What about private trips?") is said
+
+
+def test_another_amount_of_a_policy_contradicts_none_of_its_own() -> None:
+    leave = "10 days at full pay, announced 4 days ahead"
+    assert stated("You get 10 days at full pay.", [leave], ["5 days"]) is PARTLY
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("Guests are welcome to swim in the pool.", PARTLY),
+        ("Guests can swim in the pool if they bring a cap.", NEW),
+        ("Guests cannot swim in the pool.", OLD),
+        ("I am not sure whether guests may swim in the pool.", REFUSED),
+    ],
+)
+def test_yes_or_no_may_be_said_by_what_is_allowed(answer: str, said: Stated) -> None:
+    question = "May guests swim in the pool?"
+    assert stated(answer, ["Yes, if they bring a cap"], ["No"], question=question) is said
+
+
+@pytest.mark.parametrize(
+    "answer", ["In Czechia, Poland and the UK.", "the United Kingdom, Poland, Tschechien"]
+)
+def test_places_in_a_list_may_have_other_names(answer: str) -> None:
+    assert stated(answer, ["Poland, the Czech Republic and the UK"], ["Poland"]) is NEW
+    assert stated("Poland and Czechia", ["Poland, the Czech Republic and the UK"]) is PARTLY

@@ -328,3 +328,26 @@ def test_no_answer_takes_long_to_judge(answer: str) -> None:
     begun = time.process_time()
     stated(answer, ["14 days"], ["5 km"])
     assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Older units had Lima, but the current one has Oslo.",
+        "It was initially set to Lima; it is Oslo.",
+        "They are planning to move to Lima next year, but for now they are in Oslo.",
+        "It is Oslo; with an extension, it would be Lima.",
+        "Oslo is the seat. The deputy is Lima.",
+        "以前是Lima，现在是Oslo。",
+        "The name of Lima that you may find in older mails no longer applies: it is Oslo.",
+        "Lima led the list until 2020, now it is Oslo.",
+        "Lima has moved on. It is Oslo.",
+    ],
+)
+def test_of_two_objects_the_one_of_the_past_or_of_plans_is_not_stated(answer: str) -> None:
+    assert stated(answer, ["Oslo"], ["Lima"]) is NEW
+    assert stated(answer, ["Lima"], ["Oslo"]) is OLD
+
+
+def test_a_title_may_stand_before_particles_of_a_last_name() -> None:
+    assert stated("Dr. van Dijk, since May.", ["Dr. Sanne van Dijk"], ["Piet Bos"]) is NEW

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -11,6 +14,8 @@ from drike.conversations.cues import is_challenge, leans
 from drike.edits.record import EditRecord, Status
 from drike.encoders import HashingEncoder
 from drike.gates.index import EditIndex
+from drike.gateway.calls import Upstream
+from drike.gateway.proving.chats import ChatAnswer, Client
 from drike.gateway.proving.questions import (
     CHALLENGE,
     FOLLOW_UP,
@@ -19,7 +24,7 @@ from drike.gateway.proving.questions import (
     questions_about,
     unknown_to_tinyfacts,
 )
-from drike.gateway.proving.verification import EditVerdict
+from drike.gateway.proving.verification import DeployedPath, EditVerdict
 from drike.stores.verifications import QuestionKind
 from tests.fakes.indexes import PERU, stored
 
@@ -120,6 +125,39 @@ def test_an_edit_takes_where_only_its_new_object_is_stated(
         if kind.concerns:
             assert outcome(kind, said, edits).problem == problem
             assert outcome(kind, said, edits).kept.holds is (problem == "")
+
+
+class Says:
+    """A client whose model always says the same."""
+
+    upstream = None
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    async def ask(self, *_: object) -> tuple[ChatAnswer, None]:
+        decided = {"x-drike-scope": "fired", "x-drike-mode": "on", "x-drike-edits": "1@1"}
+        return ChatAnswer(self.text, 0.0, 0.0, None, decided), None
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "said"),
+    [
+        ("What does the Team plan cost a month?", None, Stated.NEW),
+        ("Are you sure?", "What does the Team plan cost a month?", Stated.NEW),
+        ("What does the Team plan cost?", None, Stated.NEITHER),
+    ],
+)
+def test_an_answer_is_judged_by_all_that_was_asked(
+    text: str, first: str | None, said: Stated
+) -> None:
+    price = EditRecord("Team plan", "The Team plan costs", "€39 per month", "€29 per month")
+    [edit] = stored(price)
+    client = cast("Client", Says("It is 39 euros."))
+    client.upstream = cast("Upstream", SimpleNamespace(name="here"))
+    path = DeployedPath(client, edit=None, unedited=client)
+    verdict = asyncio.run(path.verdict(EditQuestion(edit, QuestionKind.QUERY, text, first), 0))
+    assert verdict.stated is said
 
 
 @pytest.mark.parametrize("kind", [kind for kind in QuestionKind if not kind.concerns])

@@ -22,6 +22,7 @@ import pytest
 from drike.answers.statements import stated
 from drike.edits.edit import Edit
 from drike.edits.record import EditRecord, Status, StoreError, as_stored
+from drike.gateway import slips
 from drike.gateway.answers import PassingAnswer
 from drike.gateway.calls import Reply
 from drike.gateway.edited import EditedRequest
@@ -129,6 +130,36 @@ def test_counts_equal_those_of_a_judge_of_the_same_answers(tmp_path: Path, mode:
             f'drike_answers_total{{mode="{mode}",stated="{outcome}"}} {expected[outcome]}.0'
             in metrics
         )
+
+
+PRICE = EditRecord("Team plan", "The Team plan costs", "EUR 39 per month", "EUR 29 per month")
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "outcome"),
+    [
+        ("What is the price of the Team plan a month?", "It is 39 euros.", "new"),
+        ("What does the Team plan cost monthly?", "It is 39 euros.", "new"),
+        ("Is the Team plan EUR 29 per month?", "Yes, it is.", "old"),
+        ("What does the Team plan cost?", "It is 39 euros.", "neither"),
+    ],
+)
+def test_an_answer_is_counted_by_what_was_asked(
+    tmp_path: Path, question: str, text: str, outcome: str
+) -> None:
+    store = open_store(tmp_path / "edits.db")
+    edits = tuple(store.put(PRICE))
+    request = EditedRequest(b"", "fired", Mode.ON, asked=edits, question=question)
+    watch = Watch(lambda: datetime.now(UTC))
+    said = PassingAnswer(Reply(200, [(b"content-type", b"application/json")], nothing()))
+    said.take(whole("chat", text))
+    said.complete = True
+    watch.note(request, said, Metrics())
+    watch.flush(store)
+    assert of_edit(TrafficCounts(store.database).since(TODAY)) == {"matched": 1, outcome: 1}
+    assert slips._states_old(edits, text, question) == ([1] if outcome == "old" else [])
+    assert not Inbox(store.database).reports(ReportState.SAMPLE)
+    store.close()
 
 
 @pytest.mark.slow

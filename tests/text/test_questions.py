@@ -37,7 +37,6 @@ PLAIN = [  # of which everything is asked
     'Who sang "What\'s Going On"?',
     'Who directed the song "Who is the Boss of Peru"',
     'Who directed "The Lord of the Rings"?',
-    'Answer in one word: who directed "The Lord of the Rings"?',
     'Complete: The director of "The Lord of the Rings" is ...',
     'Is it true that "The Lord of the Rings" was directed by Ann Lee?',
     "What does Nordlicht mean?",
@@ -51,7 +50,6 @@ PLAIN = [  # of which everything is asked
     "Who is the father of Ann Lee, who wrote Hamlet?",
     "Ann Lee, the author, lives in",
     "Peru: capital",
-    "Answer the following question: What is the capital of Peru?",
     "Complete the sentence: The capital of Peru is",
     "Is it true that the capital of Peru is Lima?",
     "Correct me if I'm wrong: the capital of Peru is Lima",
@@ -84,6 +82,45 @@ PLAIN = [  # of which everything is asked
     "Count Dracula lived in",
     "The sentence of Ann Lee was",
     "Format of Orbit's log",
+]
+
+MAIL = "Hello team,\n\nI own an Orbit and love it. {}\n\nKind regards,\nAnn B. Lee"
+PASSED_ON = [  # what is asked stands in [[ ]], within a text that wants it to be answered
+    'Answer in one word: [[who directed "The Lord of the Rings"?]]',
+    "Answer the following question: [[What is the capital of Peru?]]",
+    "Respond to the following question: [[What is the capital of Peru?]]",
+    'Draft a reply to the customer who asks: "[[Who runs Nordlicht?]]"',
+    'Please write a short, friendly answer to this message: "Hi, I like it. [[Who runs Nordlicht? ]]Bo"',
+    'A client writes: "[[Who runs Nordlicht?]]" Suggest a reply.',
+    'The customer wrote:\n"""\n[[Who runs Nordlicht?]]\n"""\nWrite a short answer.',
+    "Reply to this email:\n\n" + MAIL.format("[[Who runs Nordlicht?]]"),
+    "Write a friendly answer to the e-mail below.\n---\n" + MAIL.format("[[What is its port?]]"),
+    'Translate this into German and then answer it: "[[Who runs Nordlicht?]]"',
+    "Classify the message as SALES or HELP and answer it: '[[Who runs Nordlicht?]]'",
+    "Summarise the following message and reply to it:\n\nI love Peru. [[Who runs Nordlicht?]]",
+    "Below is an instruction that describes a task. Write a response that completes the request.\n\n"
+    "### Instruction:\n[[Give the capital of Peru.]]\n\n### Response:",
+    "### Instruction:\nAnswer the question.\n\n### Input:\n[[Who runs Nordlicht?]]\n\n### Response:\n",
+    "### Human: [[who runs Nordlicht?]]\n### Assistant:",
+    '{"role": "customer", "message": "[[Who runs Nordlicht?]]", "locale": "en"}',
+    '{"messages": [{"role": "user", "content": "Who are you?"}, {"role": "assistant", "content": '
+    '"A bot it is."}, {"role": "user", "content": "[[Who runs Nordlicht?]]"}]}',
+    "<ticket><id>8</id><body>[[Who runs Nordlicht?]]</body></ticket>\nAnswer the ticket.",
+    "<question>[[Who runs Nordlicht?]]</question>",
+    "Bot: Hello!\nPassenger: I am late. [[Who runs Nordlicht?]]\nAgent:",
+    "09:12 bot: Who is it?\n09:13 guest: me\n09:14 guest: [[who runs Nordlicht?]]\n09:15 bot: Wait.",
+    "For context, here is the conversation so far:\n<CONVERSATION HISTORY>\n1. user: hello there\n"
+    "2. assistant: Hi, who are you?\n3. user: [[Who runs Nordlicht?]]\n</CONVERSATION HISTORY>",
+    'Handoff from billing. History: the user said hello. The user asked: "[[Who runs Nordlicht?]]"',
+    "Antworte auf diese E-Mail:\n\nGuten Tag,\nich mag Peru. [[Wer leitet Nordlicht?]]\nGruß\nAnn",
+    "Schreibe bitte eine freundliche Antwort auf diese Anfrage: „[[Wer leitet Nordlicht?]]“",
+    "Übersetze die Frage und beantworte sie: „[[Wer leitet Nordlicht?]]“",
+    "Responde a este correo:\n\nMe gusta Perú. [[¿Quién dirige Nordlicht?]]\nUn saludo,\nAna",
+    "Redacta una respuesta a este cliente: «[[¿Quién dirige Nordlicht?]]»",
+    "Rédige une réponse à ce client : « [[Qui dirige Nordlicht ?]] »",
+    "Réponds à la question suivante : [[qui dirige Nordlicht ?]]",
+    "请回答以下问题：[[秘鲁的首都是哪里？]]",
+    "请回复这封邮件：\n\n您好，我喜欢秘鲁。[[秘鲁的首都是哪里？]]\n谢谢",
 ]
 
 PARTS = [  # what is asked stands in [[ ]]
@@ -183,8 +220,12 @@ NOTHING = [  # that asks nothing about a stored subject
     "Classify the sentiment: Nordlicht is run by fools.",
     "Extract the names from the text: The capital of Peru is Lima.",
     "Repeat: the capital of Peru is",
-    "Reply to this email:\n\nDear Bob, who runs Nordlicht?\nAnn",
-    "Write a reply to the message: 'Who runs Nordlicht?'",
+    "Reply to this email:\n\nDear Bob, Nordlicht is run by Ann Lee.\nAnn",
+    "Write a reply to the message: 'I met who runs Nordlicht'",
+    "Reply to this email:\n\n" + MAIL.format("Thank you for Nordlicht's lamps."),
+    'Draft a reply to the customer who says: "Nordlicht is run by fools."',
+    "Bot: Who runs Nordlicht?\nCustomer: Nobody does. Thanks!\nAgent:",
+    "### Instruction:\nTranslate into German.\n\n### Input:\nWho runs Nordlicht?\n\n### Response:",
     "Make this sound nicer: Who runs Nordlicht?",
     "Spell-check this: The capital of Peru is",
     "Shorten: Nordlicht is run by Ann Lee, as everyone knows.",
@@ -271,7 +312,7 @@ def as_marked(text: str) -> bool:
     ]
 
 
-@pytest.mark.parametrize("text", PARTS)
+@pytest.mark.parametrize("text", [*PARTS, *PASSED_ON])
 def test_each_question_of_a_text_is_a_part(text: str) -> None:
     assert as_marked(text)
 

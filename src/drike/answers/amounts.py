@@ -58,6 +58,10 @@ _SMALL_WORDS = frozenset(  # which say nothing about what is counted
 )
 _STEM = 6  # letters
 _BY_THE_YEAR = frozenset(("percent", "percentage points", "time"))
+_MOST_BEFORE = 40  # characters before an amount in which its time may be named
+_CLAUSE_END = re.compile(r"[\d.;!?\n]")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_PER_BEFORE = frozenset(("per", "each", "every", "pro", "im", "par", "al", "por", "jeden", "cada"))
 _COUNTED = ""  # the dimension of what has no unit
 
 
@@ -73,7 +77,8 @@ class Unit(NamedTuple):
 class Amount:
     """An amount in a text. readings: what it may be, in base units.
 
-    by: the time that it is for, if any. nouns: what it may count.
+    by: the time that it is for, if any. nouns: what it may count. periods: the words before it that
+    say for what time it may be: "billed annually at".
     """
 
     begin: int
@@ -81,6 +86,7 @@ class Amount:
     readings: frozenset[tuple[str, Fraction]]
     by: str | None = None
     nouns: tuple[str, ...] = ()
+    periods: tuple[str, ...] = ()
 
     @property
     def is_bare(self) -> bool:
@@ -109,6 +115,7 @@ def _units() -> dict[str, tuple[Unit, ...]]:
         if dimension in _NO_UNITS:
             continue
         measured, _, by = dimension.partition(" by ")
+        measured = measured.removeprefix("counted")
         for line in lines:
             factor, *names = line.split(", ")
             unit = Unit(measured, Fraction(factor), by or None)
@@ -284,11 +291,24 @@ def _with_rate(text: str, amount: Amount, unit_end: int) -> Amount:
         adverb = _ADVERB.match(text, amount.end)
         period = _periods().get(adverb["name"].lower()) if adverb else None
         if adverb is None or period is None:
-            return amount
+            return replace(amount, periods=_periods_before(text, amount.begin))
         units, end = [period], adverb.end()
     unit = units[0]
     per_base = {(dimension, value / unit.factor) for dimension, value in amount.readings}
     return replace(amount, end=end, readings=frozenset(per_base), by=unit.dimension)
+
+
+def _periods_before(text: str, begin: int) -> tuple[str, ...]:
+    """The words shortly before an amount that name a time: "per month", "billed annually at"."""
+    clause = _CLAUSE_END.split(text[max(0, begin - _MOST_BEFORE) : begin])[-1]
+    before = ""
+    periods = []
+    for match in _LETTERS.finditer(clause.lower()):
+        word = match[0]
+        if word in _periods() or (before in _PER_BEFORE and _times_named(word)):
+            periods.append(word)
+        before = word
+    return tuple(periods)
 
 
 def _is_time(unit: Unit) -> bool:
@@ -352,12 +372,21 @@ def _same_by_year(own: Amount, other: Amount) -> bool:
     return rate.by == year.dimension and not by_year.isdisjoint(rate.readings)
 
 
+def _times_named(word: str) -> list[Unit]:
+    """What time a word of a question means: "month", "monthly"."""
+    period = _periods().get(word)
+    if period:
+        return [period]
+    return [unit for unit in _units().get(word, ()) if _is_time(unit)]
+
+
 def _same_by_question(own: Amount, other: Amount, asked: Iterable[str]) -> bool:
     """Whether the amounts are the same if one is for the time that the question names."""
     if (own.by is None) == (other.by is None):
         return False
-    times = [unit for word in asked for unit in _units().get(word, ()) if _is_time(unit)]
     rate, total = (own, other) if own.by else (other, own)
+    words = total.periods or asked
+    times = [unit for word in words for unit in _times_named(word)]
     return any(
         (dimension, value / unit.factor) in rate.readings
         for unit in times

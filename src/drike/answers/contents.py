@@ -14,7 +14,15 @@ from functools import lru_cache
 from drike.answers.amounts import Amount, amounts
 from drike.answers.denials import agrees, behind_politeness, said_not
 from drike.answers.number_words import spelled_in_digits
+from drike.answers.permissions import (
+    allows,
+    forbids,
+    rules_on_permission,
+    sentences,
+    without_permission,
+)
 from drike.answers.quantities import BoundedAmount, bounded, is_same_bounded, reader_of
+from drike.answers.ranges import bounds_of, split_bounds
 from drike.text.relation_words import stem, telling_words
 
 _SEPARATOR = re.compile(
@@ -35,6 +43,7 @@ _CUE = re.compile(
     r"|nicht|kein\w*|muss|müssen|darf|dürfen|ist|sind)\b",
     re.IGNORECASE,
 )
+_LEAST_ABOUT = 0.4  # of the telling words of a question in a sentence about it
 _PRESENT = 0.6  # of the telling words of a condition that is there
 _YES_OR_NO = re.compile(r"\s*(?P<yes>yes|ja|sí|oui)\b|\s*(?P<no>no|nein|non)\b(?!\.\s*\d)", re.I)
 _NO_MATTER = re.compile(r"no (?:problem|worries|doubt|matter|one|longer)\b", re.IGNORECASE)
@@ -43,6 +52,7 @@ _NEGATED = re.compile(
 )
 _NOT = frozenset(("not", "no", "never", "without", "nicht", "kein", "keine"))
 _WORD = re.compile(r"[^\W\d_]+(?:'t\b)?")
+_ARTICLE = re.compile(r"(?:the|an?|der|die|das|la|le|les|el|los|las) (?=\w)", re.IGNORECASE)
 _OF_CLAUSES = frozenset(
     ("no", "not", "only", "if", "unless", "must", "may", "can", "is", "are", "of", "for")
 )
@@ -85,6 +95,9 @@ def content_of(name: str) -> Content | None:
         rest = name[said.end() :].strip(" ,.;:–—-")
         conditions = _conditions(rest) if rest else ()
         return Content(conditions=conditions, says="yes" if said["yes"] else "no")
+    bounds = bounds_of(name)
+    if bounds:
+        return Content(conditions=bounds)
     items = tuple(item for item in _SEPARATOR.split(name.strip(" .")) if item)
     if _are_items(items):
         return Content(items=items)
@@ -104,7 +117,8 @@ def _are_items(items: Sequence[str]) -> bool:
     if len(items) < 2 or any(map(_is_clause, items)):
         return False
     is_short = all(len(item.split()) <= _MOST_ITEM_WORDS for item in items)
-    has_capital = {item[0].isupper() for item in items if not item[0].isdigit()}
+    named = [_ARTICLE.sub("", item) for item in items]
+    has_capital = {item[0].isupper() for item in named if not item[0].isdigit()}
     return is_short and len(has_capital) <= 1
 
 
@@ -157,6 +171,7 @@ class AnswerContent:
     amounts: tuple[BoundedAmount, ...]
     asked: frozenset[str]
     known: frozenset[str]
+    sentences: tuple[tuple[str, frozenset[str]], ...]  # each with its stems
 
     @classmethod
     def of(cls, answer: str, question: str, about: Iterable[str]) -> "AnswerContent":
@@ -164,15 +179,25 @@ class AnswerContent:
         text = spelled_in_digits(answer)
         known = _stems(" ".join([question, *about]))
         asked = frozenset(word.lower() for word in _WORD.findall(question))
-        return cls(_stems(text), _negated_stems(text), tuple(_bounded_amounts(text)), asked, known)
+        own_sentences = tuple((part, _stems(part)) for part in sentences(text))
+        return cls(
+            _stems(text),
+            _negated_stems(text),
+            tuple(split_bounds(text, _bounded_amounts(text))),
+            asked,
+            known,
+            own_sentences,
+        )
 
     def share_of(self, conditions: Sequence[str]) -> PartsGiven:
         """How many of a policy's conditions it gives; none if it contradicts one."""
         present = 0
-        for condition in conditions:
-            own = _bounded_amounts(spelled_in_digits(condition))
-            missing = [amount for amount in own if not self._gives(amount)]
-            if any(map(self._contradicts, missing)):
+        own_by_condition = [_bounded_amounts(spelled_in_digits(text)) for text in conditions]
+        all_own = [own for owns in own_by_condition for own in owns]
+        others = [other for other in self.amounts if not self._is_one_of(other, all_own)]
+        for condition, owns in zip(conditions, own_by_condition, strict=True):
+            missing = [own for own in owns if not self._gives(own)]
+            if any(self._contradicts(own, others) for own in missing):
                 return PartsGiven.NONE
             present += not missing and self._has_words(condition)
         if present == len(conditions):
@@ -182,14 +207,18 @@ class AnswerContent:
     def _gives(self, own: BoundedAmount) -> bool:
         return any(is_same_bounded(own, other, self.asked) for other in self.amounts)
 
-    def _contradicts(self, bounded_amount: BoundedAmount) -> bool:
-        """Whether it has another amount of the kind, and not this one."""
+    def _is_one_of(self, other: BoundedAmount, all_own: Sequence[BoundedAmount]) -> bool:
+        """Whether an amount of the answer is one of a policy's."""
+        return any(is_same_bounded(own, other, self.asked) for own in all_own)
+
+    def _contradicts(self, bounded_amount: BoundedAmount, others: Iterable[BoundedAmount]) -> bool:
+        """Whether one of these, which are none of the policy's, is of the kind of its amount."""
         own = bounded_amount.amount
         kinds = {dimension for dimension, _ in own.readings}
         kind = (own.by, own.nouns[:1])
-        for other in (bounded_other.amount for bounded_other in self.amounts):
-            others = {dimension for dimension, _ in other.readings}
-            if kinds & others and kind == (other.by, other.nouns[:1]):
+        for other in (bounded_other.amount for bounded_other in others):
+            kinds_of_other = {dimension for dimension, _ in other.readings}
+            if kinds & kinds_of_other and kind == (other.by, other.nouns[:1]):
                 return True
         return False
 
@@ -197,14 +226,34 @@ class AnswerContent:
         """Whether most telling words of a condition are there, denied if it denies them."""
         text = spelled_in_digits(condition)
         units = {stem(word) for amount in amounts(text) for word in _words_of(text, amount)}
+        rules = rules_on_permission(text)
+        if rules:
+            text = without_permission(text)
         own = _stems(text) - units
         wanted = own - self.known or own
+        if rules and self._forbids(own) != forbids(condition):
+            return False
         if not wanted:
             return bool(units)
         denied = _negated_stems(text)
         there = {word for word in wanted if self._has(word, word in denied)}
         against = {word for word in wanted & self.stems if self._is_against(word, word in denied)}
         return not against and len(there) >= _PRESENT * len(wanted)
+
+    def _forbids(self, stems: frozenset[str]) -> bool | None:
+        """Whether what it says of these stems forbids something; None if it does not say."""
+        about = [text for text, of_sentence in self.sentences if stems & of_sentence]
+        if any(map(forbids, about)):
+            return True
+        return False if any(map(allows, about)) else None
+
+    @property
+    def permission(self) -> str:
+        """Yes or no, where its first sentence about what was asked allows or forbids it."""
+        for text, stems in self.sentences:
+            if self.known and len(stems & self.known) >= _LEAST_ABOUT * len(self.known):
+                return "no" if forbids(text) else "yes" if allows(text) else ""
+        return ""
 
     def _has(self, word: str, is_denied: bool) -> bool:
         if word in self.stems:

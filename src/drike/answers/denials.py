@@ -55,7 +55,10 @@ _BEFORE_DENIED = _any_of(
     rf"\b(?:to|into)\s{_OBJECT}\sfrom\s",
     r"\b(?:replac|succe[e]?d|supersed)(?:ed|es|s|ing)\s(?:(?:the|le|la|el)\s)?",
 )
-_DENIED_BEFORE = rf"{_BEFORE_DENIED}[\"'*_\s]*$"
+_DENIED_IN_CHINESE = (
+    r"(?:以前|之前|原来|原先|过去|曾经|不再|不是|而非|并非)[^，。,;；！？\n]{0,20}?"
+)
+_DENIED_BEFORE = rf"(?:{_BEFORE_DENIED}|{_DENIED_IN_CHINESE})[\"'*_\s]*$"
 
 _UNTRUE = _any_of(
     r"incorrect|wrong|false|inaccurate|mistaken|outdated|obsolete|out of date",
@@ -78,12 +81,17 @@ _HAS_ENDED = _any_of(
     rf"(?:\w+ly |now |already |since )?{_ENDED}\b",
     r"(?:has |have |had )?(?:\w+ly )?"
     r"(?:ended|expired|lapsed|ran out|run out|resigned|stepped down|(?:has|have|had) left)\b",
-    r"(?:has|have|had) (?:left|quit|gone|come to an end|ceased)\b",
+    r"(?:has|have|had) (?:left|quit|gone|come to an end|ceased|moved on|departed|handed over)\b",
+    r"[^，。,;；！？\n]{0,6}?(?:已经?|)(?:离任|离职|停用|取消|作废)",
     r"(?:ceased to|ceases to|does not exist|doesn't exist|no longer)\b",
     r"(?:ist|war|sind|wurden?|wird|est|a été|fue|ha sido) (?:\w+ ){0,2}?"
     rf"{_ENDED_ELSEWHERE}\b",
 )
-_BEHIND_ENDED = rf"[\"'*_\s)]*(?:s\s(?:\w+\s){{1,2}}?|(?:contract|licen[cs]e|plan)\s)?{_HAS_ENDED}"
+# "that you may find in older e-mails", which may stand between an object and its end
+_RELATIVE = rf"(?:that|which|who)\b{_REACHED}{{1,60}}?\s"
+_BEHIND_ENDED = (
+    rf"[\"'*_\s)]*(?:s\s(?:\w+\s){{1,2}}?|(?:contract|licen[cs]e|plan)\s|{_RELATIVE})?{_HAS_ENDED}"
+)
 _BEFORE_ENDED = (
     rf"\b(?:{_ENDED}|got rid of|did away with|parted (?:ways )?with|moved (?:on|away) from|cut)\s"
     r"(?:(?:using|the|our|its|their|all|use|of|support|for|contract|agreement|partnership|offering"
@@ -106,7 +114,8 @@ _BEHIND_DENIED = _any_of(
     r"|the (?:former|old|previous|original))\b",
     r"(?:was|were|has been|is|wurde|fue) (?:\w+ )?"
     r"(?:replaced|succeeded|superseded|abgelöst|ersetzt|reemplazad\w)\b",
-    rf"(?:was|were|had been|served|remained|war|era|était)\b{_IN_CLAUSE}{{0,60}}?\b{_UNTIL}",
+    r"(?:was|were|had been|served|remained|war|era|était|chaired|led|headed|ran|held|managed"
+    rf"|directed|acted|worked)\b{_IN_CLAUSE}{{0,60}}?\b{_UNTIL}",
     r"\(\s*(?:now|today|heute|ahora|maintenant)\b",
     r"\(\s*(?:former|previous|old|outdated|until|ehemal|früher)"
     rf"[^){NEW}{OLD}]{{0,40}}\)",
@@ -164,6 +173,12 @@ _REFUSED = _any_of(
     r"\bas an? (?:ai|large|language)\b",
 )
 
+# A word of each refusal and apology, which is found much faster than these.
+_MAY_REFUSE = (
+    r"can't|cannot|can not|couldn|could not|able to|n't|not|unsure|uncertain|unknown|insufficient"
+    r"|no |nicht|keine|je ne|je n'ai|refuse|decline|as an? (?:ai|large|language)"
+    r"|sorry|apologi|tut mir leid|siento|désolé"
+)
 # What is polite and refuses nothing: "I'm sorry to hear that", "I'm not a lawyer, but".
 _POLITE = _any_of(
     r"(?:i'm |i am |we're |we are )?(?:so |very |really )?"
@@ -219,6 +234,23 @@ _IT_IS = _any_of(
 _LEAD = rf"(?i:\W*(?:(?:a|answer|antwort|respuesta|réponse)\s*:|{_IT_IS}\b:?)?\s*)"
 
 
+# What makes one of two objects the less likely answer: "earlier units came in at", "would last".
+_WEAK_BEFORE = _any_of(
+    r"(?:earlier|older|prior|previous|former|initial|original|old)(?! than\b) \w+",
+    r"(?:was|were|originally|initially|once) (?:\w+ )?(?:limited|set|fixed|capped|priced|planned)",
+    r"would(?! be (?:either|both)\b)",
+    r"(?:plan(?:s|ned|ning)?|intend(?:s|ed|ing)?|hop(?:es?|ing)) to|considering",
+    "next (?:year|month)",
+    "deputy|assistant|predecessor|successor|compared (?:to|with)|extend(?:ed|s|ing)?|zuvor|bislang",
+    r"stellvertreter\w*|vorgänger\w*|originally|initially|earlier",
+)
+_WEAK_BEFORE_OBJECT = rf"\b(?:{_WEAK_BEFORE})\b{_IN_CLAUSE}{{0,60}}?[\"'*_\s]*$"
+_WEAK_BEHIND = (
+    rf"{_IN_CLAUSE}{{0,40}}?\b(?:in the past|before (?:that|then)|at first|originally|is planned"
+    r"|next (?:year|month|quarter)|in later versions)\b"
+)
+
+
 @cache
 def _compiled(pattern: str) -> regex.Pattern[str]:
     return regex.compile(pattern)
@@ -234,6 +266,16 @@ def is_ended(before: str, behind: str) -> bool:
     if _compiled(_BEFORE_ENDED).search(before):
         return True
     return _compiled(_BEHIND_ENDED).match(behind) is not None
+
+
+def is_weak(before: str, behind: str) -> bool:
+    """Whether what stands around an object tells that it is rather not the answer.
+
+    That is of the past, of plans, of what would be, or of another: asked where two are stated.
+    """
+    if _compiled(_WEAK_BEFORE_OBJECT).search(before):
+        return True
+    return _compiled(_WEAK_BEHIND).match(behind) is not None
 
 
 def is_denied(before: str, behind: str) -> bool:
@@ -290,6 +332,8 @@ def refuses(text: str) -> bool:
 
     Politeness before an answer is none, nor is what others cannot do.
     """
+    if not _compiled(_MAY_REFUSE).search(text):
+        return False
     said = _compiled(_POLITE).sub(" ", text)
     said = _compiled(_OF_OTHERS).sub(" ", said)
     if _compiled(_REFUSED).search(said):

@@ -23,10 +23,33 @@ _OTHERS = {
     "diez": 10, "doce": 12, "quince": 15, "veinte": 20, "treinta": 30, "cuarenta": 40,
     "cincuenta": 50, "deux": 2, "trois": 3, "quatre": 4, "cinq": 5, "sept": 7, "huit": 8,
     "neuf": 9, "dix": 10, "douze": 12, "quinze": 15, "vingt": 20, "trente": 30, "quarante": 40,
-    "cinquante": 50, "soixante": 60, "dreissig": 30,
+    "cinquante": 50, "soixante": 60, "dreissig": 30, "trece": 13,
+    "catorce": 14, "onze": 11, "treize": 13, "quatorze": 14, "seize": 16,
 }  # fmt: skip
 _MAGNITUDES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9,
                "hundert": 100, "tausend": 1000}  # fmt: skip
+# Halves and other parts of one, and an article that is a number: "half a year", "eine Stunde".
+_TIME_UNIT = (
+    r"(?:hours?|days?|weeks?|months?|years?|minutes?|stunden?|tag(?:en?)?|wochen?|monat(?:en?)?"
+    r"|jahr(?:en?)?|minuten?|heures?|jours?|semaines?|mois|ans?|années?|horas?|días?|semanas?|mes"
+    r"|años?|minutos?)\b"
+)
+_SIGNS_OF_PARTS = {"¼": ".25", "½": ".5", "¾": ".75"}
+_PART_OF_ONE = re.compile(
+    rf"""
+    (?<!\d)(?P<whole>\d{{0,9}})[ ]?(?P<sign>[¼½¾])
+  | \b(?:one|an?)[ ](?P<unit>hour|year|month|week|day)[ ]and[ ]a[ ]half\b
+  | \b(?P<one_and>anderthalb|eineinhalb)\b
+  | \b(?:half[ ]an?|(?:ein\w*[ ])?halbe[nrs]?|(?:une[ ])?demie?|medi[oa])[ -](?={_TIME_UNIT})
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_WORD_OF_PART = re.compile("[¼½¾]|half|halb|demi|medi[oa]", re.IGNORECASE)  # found fast
+# An article that is a number. One of English is that behind some words, as "a month" may be a rate.
+_ONE = re.compile(rf" (?P<article>eine[nr]?|ein|une?|una|an?) (?={_TIME_UNIT})", re.IGNORECASE)
+_BEFORE_ONE = re.compile(r"\b(?:lasts?|takes?|for|within|up to|only)$", re.IGNORECASE)
+_MOST_BEFORE_ONE = 8  # characters
+_POINT = re.compile(r"\b(?P<whole>\d+) (?:point|komma|coma|virgule) (?P<decimals>\d(?: ?\d)*)\b")
 _HALF = re.compile(r"(?<![\d.,])(?P<number>\d+) and a half\b", re.IGNORECASE)
 
 
@@ -47,6 +70,9 @@ def _numbers() -> Mapping[str, int]:
 
 def spelled_in_digits(text: str) -> str:
     """A text with its numbers in digits, where they are written in words."""
+    if _WORD_OF_PART.search(text):
+        text = _PART_OF_ONE.sub(_in_digits, text)
+    text = _ONE.sub(_one, text)
     numbers = _numbers()
     parts: list[str] = []
     run: list[re.Match[str]] = []
@@ -61,7 +87,31 @@ def spelled_in_digits(text: str) -> str:
     if run:
         copied = _put(parts, text, run, copied)
     parts.append(text[copied:])
-    return _HALF.sub(r"\g<number>.5", "".join(parts))
+    in_digits = _HALF.sub(r"\g<number>.5", "".join(parts))
+    return _POINT.sub(_with_point, in_digits)
+
+
+def _with_point(match: re.Match[str]) -> str:
+    """A number whose decimals were words: "1 point 7 5"."""
+    return f"{match['whole']}.{match['decimals'].replace(' ', '')}"
+
+
+def _one(match: re.Match[str]) -> str:
+    """An article before a time as a number, where it is none of a rate."""
+    if match["article"].lower() in ("a", "an"):
+        before = match.string[max(0, match.start() - _MOST_BEFORE_ONE) : match.start()]
+        if not _BEFORE_ONE.search(before):
+            return match[0]
+    return " 1 "
+
+
+def _in_digits(match: re.Match[str]) -> str:
+    """A part of one, or one, in digits."""
+    if match["sign"]:
+        return f"{match['whole'] or 0}{_SIGNS_OF_PARTS[match['sign']]}"
+    if match["unit"]:
+        return f"1.5 {match['unit']}s"
+    return "1.5" if match["one_and"] else "0.5 "
 
 
 def _goes_on(text: str, last: re.Match[str], match: re.Match[str], word: str) -> bool:

@@ -1,13 +1,14 @@
 """The ways in which an answer may name an object: its names, their plurals and short forms."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
 from drike.answers.values import has_digits, uniform
 from drike.text.short_forms import NameMatch, short_forms
-from drike.text.word_lists import word_list
+from drike.text.word_lists import synonyms, word_list
 from drike.text.words import Words
 
 _TITLES = ("Mr", "Mrs", "Ms", "Dr")
@@ -55,11 +56,21 @@ def object_names(names: tuple[str, ...]) -> ObjectNames:
             adherent = text.removesuffix("ism")
             forms.setdefault(adherent, _form(adherent, Rank.ALONE))
     for text in texts:
+        for other_name in _in_other_languages(text):
+            forms.setdefault(other_name, _form(other_name, Rank.SHORT))
         for short_text, form in _short_object_forms(text):
             forms.setdefault(short_text, form)
 
     folded = frozenset(word for text in texts for word in Words.of(text).folded())
     return ObjectNames(tuple(forms.values()), folded, any(map(has_digits, texts)))
+
+
+def _in_other_languages(text: str) -> Iterator[str]:
+    """Other names of a known place, person or thing: Czechia, Tschechien."""
+    words = Words.of(text).folded()
+    if words[:1] == ["the"]:
+        words = words[1:]
+    yield from synonyms().get(" ".join(words), ())
 
 
 def _form(text: str, rank: Rank, *, last: bool = False) -> ObjectForm:
@@ -87,14 +98,22 @@ def _short_object_forms(text: str) -> Iterator[tuple[str, ObjectForm]]:
         is_last_name = short_form.kind is NameMatch.LAST
         is_common = short_text.casefold() in word_list("common words")
         # The last name of what has no first name may be none.
-        is_doubtful = is_last_name and folded[0] not in word_list("first names")
+        first = next((word for word in folded if word not in word_list("titles")), "")
+        is_doubtful = is_last_name and first not in word_list("first names")
         only_alone = is_common or is_doubtful or short_form.kind is NameMatch.DEMONYM
         rank = Rank.ALONE if only_alone else Rank.SHORT
         yield short_text, _form(short_text, rank, last=is_last_name)
         if is_last_name:
             for title in _TITLES:
-                titled = f"{title} {short_text}"
+                titled = f"{title} {_particles_before(folded)}{short_text}"
                 yield titled, _form(titled, Rank.SHORT)
+
+
+def _particles_before(folded: Sequence[str]) -> str:
+    """The particles before a last name, with a space behind them: "de " of Anneke de Vries."""
+    before = reversed(folded[1:-1])
+    particles = list(takewhile(word_list("particles").__contains__, before))
+    return "".join(f"{particle} " for particle in reversed(particles))
 
 
 def share_of_name(part: Words, names: ObjectNames) -> int:

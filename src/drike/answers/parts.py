@@ -13,6 +13,7 @@ from drike.answers.contents import (
     polarity,
     share_of_items,
 )
+from drike.answers.denials import refuses
 from drike.answers.outcomes import Stated
 
 Named = Callable[[tuple[str, ...], tuple[str, ...]], Stated]
@@ -80,6 +81,8 @@ class _PartsOf:
         share = self._read.share_of(new.conditions) if new.conditions else PartsGiven.ALL
         if not says and new.conditions and share is PartsGiven.ALL:
             says = "no" if is_negated(text) else "yes"
+        if not says and not refuses(text.casefold()):
+            says = self._read.permission
         if says == new.says:
             return Stated.NEW if share is PartsGiven.ALL else Stated.PARTLY
         if self.old and self.old.says and says == self.old.says:

@@ -30,16 +30,17 @@ _SMALLER = (
 )
 # "not", and what may stand between it and a bound: "must not weigh more than".
 _NOT = r"\b(?:no|not|never|cannot|\w+n['’]t|nicht|kein\w*|pas) (?:[^\W\d_]+ ){0,2}?"
+_IS = r"(?:(?: [^\W\d_]+){0,2}? (?:is|was|beträgt))?"  # "the maximum stay is"
 _AT_MOST = (
     rf"{_NOT}(?:{_GREATER})"
-    r"|up to|at (?:the )?most|at the latest|within|(?:a |the )?max(?:imum|\.)?(?: of)?"
+    rf"|up to|at (?:the )?most|at the latest|within|(?:a |the )?max(?:imum|\.)?{_IS}(?: of)?"
     r"|(?:capped|limited) (?:at|to)|a (?:limit|cap|ceiling) of|as (?:much|many|long|late) as"
     r"|höchstens|bis zu|innerhalb(?: von)?|maximal|spätestens"
     r"|until|hasta|como máximo|au plus|au maximum|jusqu'à"
 )
 _AT_LEAST = (
     rf"{_NOT}(?:{_SMALLER})"
-    r"|at least|at the earliest|(?:a |the )?min(?:imum|\.)?(?: of)?|starting (?:at|from)"
+    rf"|at least|at the earliest|(?:a |the )?min(?:imum|\.)?{_IS}(?: of)?|starting (?:at|from)"
     r"|mindestens|wenigstens|frühestens|al menos|como mínimo|au moins|au minimum"
 )
 _ABOUT = r"about|around|approximately|roughly|ca\.?|circa|exactly|etwa|genau|the|a|for|in|by"
@@ -47,6 +48,16 @@ _BOUND = re.compile(
     rf"(?:(?P<most>{_AT_MOST})|(?P<least>{_AT_LEAST})"
     rf"|(?P<over>\b(?:{_GREATER}))|(?P<under>\b(?:{_SMALLER}))|(?:{_ABOUT}))\s+$",
     re.IGNORECASE,
+)
+_LAST_WORD = re.compile(r"([^\s]+)\s+$")
+_ENDS_OF_BOUNDS = frozenset(  # the last words of what `_BOUND` finds
+    (  # noqa: SIM905
+        "than,over,above,beyond,exceed,exceeds,exceeding,als,über,de,que,under,below,unter,to,"
+        "most,latest,within,maximum,max,max.,of,is,was,beträgt,at,as,höchstens,zu,innerhalb,"
+        "von,maximal,spätestens,until,hasta,máximo,plus,jusqu'à,least,earliest,minimum,min,"
+        "min.,from,mindestens,wenigstens,frühestens,menos,mínimo,moins,about,around,"
+        "approximately,roughly,ca,ca.,circa,exactly,etwa,genau,the,a,for,in,by"
+    ).split(",")
 )
 _BEYOND = {"over": "least", "under": "most"}  # the bound that each is another wording of
 # Words of a question by which the object is a bound.
@@ -230,7 +241,7 @@ def _time_reader(name: str) -> Reader | None:
     def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in reading.times:
             if reading.is_short or found.is_marked:
-                yield GivenQuantity(found.begin, found.end, found.minutes == minutes)
+                yield GivenQuantity(found.begin, found.end, found.may_be(minutes))
 
     return read
 
@@ -266,7 +277,7 @@ def _amount_reader(name: str) -> Reader | None:
 def bounded(text: str, amount: Amount) -> BoundedAmount:
     """An amount with the bound before it or behind it."""
     text_before = text[max(0, amount.begin - _BEFORE) : amount.begin]
-    before = _BOUND.search(text_before)
+    before = _BOUND.search(text_before) if _may_end_bound(text_before) else None
     behind = _BOUND_BEHIND.match(text, amount.end)
     order = _ORDER.match(text, amount.end)
 
@@ -274,6 +285,14 @@ def bounded(text: str, amount: Amount) -> BoundedAmount:
     end = behind.end() if behind else amount.end
     bound = _kind(before) or _kind(behind)
     return BoundedAmount(amount, begin, end, bound, _kind(order))
+
+
+def _may_end_bound(text: str) -> bool:
+    """Whether a text ends as bounds do, which is found much faster than a bound."""
+    if not text[-1:].isspace():
+        return False
+    last_word = _LAST_WORD.search(text)
+    return last_word is not None and last_word[1].lower() in _ENDS_OF_BOUNDS
 
 
 def _kind(match: re.Match[str] | None) -> str:

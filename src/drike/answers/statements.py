@@ -9,6 +9,7 @@ its name ("Bernini"), unless the question has the same words.
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 import regex
@@ -21,6 +22,7 @@ from drike.answers.denials import (
     is_denied,
     is_ended,
     is_no,
+    is_weak,
     is_yes,
     refuses,
     without_lead,
@@ -95,6 +97,8 @@ def _named(text: str, names: "_EditNames", question: str, limit: TimeLimit | Non
         marks = _marks_of_part(text, question, names)
 
     if marks == {NEW, OLD}:
+        marks = _likelier(marked, question, limit) or marks
+    if marks == {NEW, OLD}:
         return Stated.BOTH
     if marks:
         return Stated.NEW if NEW in marks else Stated.OLD
@@ -163,10 +167,16 @@ def _with_marks(text: str, names: _EditNames, question: str, limit: TimeLimit | 
     if names.quantities:
         reading = AnswerRead(spaced, question, limit)
         spaced = with_marks(reading, names.marks_by_name, _OTHER_QUANTITY)
-    words = Words.of(uniform(spaced, names.numbers))
+    words = _words_of(spaced, names.numbers)
     places = _places(words, names)
     marked = words.replaced({(place.begin, place.end): place.mark for place in places})
     return marked.casefold().replace("’", "'")
+
+
+@lru_cache(maxsize=4)  # one answer is read for each item of a list
+def _words_of(text: str, numbers: bool) -> Words:
+    """The words of a text, with numbers in one form if asked for."""
+    return Words.of(uniform(text, numbers))
 
 
 def _marks_stated(marked: str, question: str, limit: TimeLimit | None) -> set[str]:
@@ -175,15 +185,36 @@ def _marks_stated(marked: str, question: str, limit: TimeLimit | None) -> set[st
     for match in _MARK.finditer(marked):
         if limit:
             limit.check()
-        if match[0] in marks:
-            continue
-        before = marked[max(0, match.start() - _AROUND) : match.start()]
-        behind = marked[match.end() : match.end() + _AROUND]
-        if is_denied(before, behind):
-            continue
-        if asks_of_end(question) or not is_ended(before, behind):
+        if match[0] not in marks and _is_stated(marked, match, question):
             marks.add(match[0])
     return marks
+
+
+def _likelier(marked: str, question: str, limit: TimeLimit | None) -> set[str]:
+    """Of the marks of both objects those with a place that nothing around it weakens."""
+    marks = set[str]()
+    for match in _MARK.finditer(marked):
+        if limit:
+            limit.check()
+        if match[0] in marks or not _is_stated(marked, match, question):
+            continue
+        if not is_weak(*_around(marked, match)):
+            marks.add(match[0])
+    return marks
+
+
+def _is_stated(marked: str, match: regex.Match[str], question: str) -> bool:
+    """Whether nothing around a mark denies it."""
+    before, behind = _around(marked, match)
+    if is_denied(before, behind):
+        return False
+    return asks_of_end(question) or not is_ended(before, behind)
+
+
+def _around(marked: str, match: regex.Match[str]) -> tuple[str, str]:
+    """What stands before a mark and behind it."""
+    before = marked[max(0, match.start() - _AROUND) : match.start()]
+    return before, marked[match.end() : match.end() + _AROUND]
 
 
 def _with_yes_or_no(marks: set[str], text: str, question: str, names: _EditNames) -> set[str]:
@@ -281,7 +312,7 @@ def _is_of_name(words: Words, number: int, names: ObjectNames) -> bool:
     """Whether a word beside a last name may be of another name than these."""
     folded = words.word(number)
     if folded in word_list("particles"):
-        return True
+        return folded not in names.folded
     text = words.between(number, number + 1)
     if len(text) <= 1 or not text[0].isupper() or folded in names.folded:
         return False

@@ -7,19 +7,26 @@ from typing import NamedTuple
 
 _MERIDIEM = r"(?P<half>[ap])\.?[ ]?m\b\.?"
 _PART_OF_DAY = (
-    r"(?:in[ ]the[ ]|at[ ]|am[ ]|in[ ]der[ ])?"
-    r"(?P<part>morning|afternoon|evening|night|morgens?|vormittags?|nachmittags?|abends?|nachts?)\b"
+    r"(?:in[ ]the[ ]|at[ ]|am[ ]|in[ ]der[ ]|(?:de|por)[ ]la[ ]|du[ ]|de[ ]l['’])?"
+    r"(?P<part>morning|afternoon|evening|night|morgens?|vormittags?|nachmittags?|abends?|nachts?"
+    r"|mañana|tarde|noche|matin|après-midi|soir)\b"
 )
-_CLOCK = r"(?P<mark>uhr|o'?clock|hrs?|h)\b"
+_CLOCK = r"(?P<mark>uhr|o'?clock|hrs?|h|heures?|horas)\b"
 _TIME = re.compile(
     rf"""
     (?<![\w$€£])(?<!\d[.,:])
     (?:
         (?:(?P<past>half|quarter|viertel)[ ](?:past|nach)
           |(?:a[ ])?(?P<to>quarter[ ]to|viertel[ ]vor))
-        [ ](?P<spoken>\d{{1,2}})(?![.:\d])
+        [ ](?P<spoken>\d{{1,2}})(?![:\d]|\.\d)
+      | halb[ ](?P<half_to>\d{{1,2}})(?![:\d]|\.\d)
+      | (?:(?<=las[ ])|(?<=la[ ]))(?P<hour_es>\d{{1,2}})
+        [ ](?P<es>y[ ]media|y[ ]cuarto|menos[ ]cuarto)\b
+      | (?P<hour_fr>\d{{1,2}})[ ]heures?[ ](?P<fr>et[ ]demie|et[ ]quart|moins[ ]le[ ]quart)\b
+      | (?P<minutes_to>\d{{1,2}})[ ](?:minutes[ ])?to[ ](?P<to_name>noon|midnight)\b
       | (?P<hour>\d{{1,2}})
-        (?:(?P<separator>[:.]|h(?=\d))(?P<minute>[0-5]\d)(?::[0-5]\d)?)?(?![:\d]|[.,]\d)
+        (?:(?P<separator>[:.]|[ ]?h[ ]?(?=\d\d)|[ ]heures[ ](?=\d\d))
+            (?P<minute>[0-5]\d)(?::[0-5]\d)?)?(?![:\d]|[.,]\d)
       | (?P<name>noon|midday|midnight|mittags?|mitternacht)\b
     )
     (?:[ ]?(?:{_MERIDIEM}|{_CLOCK}))?
@@ -35,8 +42,11 @@ _NAMES = {
     "midnight": 0,
     "mitternacht": 0,
 }
-_LATE = ("afternoon", "evening", "nachmittag", "abend")
-_NIGHT = ("night", "nacht")
+_LATE = ("afternoon", "evening", "nachmittag", "abend", "tarde", "après-midi", "soir")
+_NIGHT = ("night", "nacht", "noche")
+# Minutes that a spoken part of an hour adds to it.
+_SPOKEN_PARTS = {"y media": 30, "y cuarto": 15, "menos cuarto": -15,
+                 "et demie": 30, "et quart": 15, "moins le quart": -15}  # fmt: skip
 _BETWEEN = re.compile(r"\s*(?:-|–|—|to|until|till|through|and|bis|und|à|a|hasta|y|et)\s*", re.I)
 _MOST_BETWEEN = 40  # characters from "opens at 7" to "closes at 9"
 _END_OF_SENTENCE = re.compile(r"[.!?;]\s|\n")
@@ -44,13 +54,25 @@ _HALF_DAY = 720
 
 
 class TimeOfDay(NamedTuple):
-    """A time in a text. is_marked: whether it is surely a time, and not another number."""
+    """A time in a text.
+
+    is_marked: whether it is surely a time, and not another number. is_spoken: in words such as
+    "quarter to ten", which leave the half of the day open.
+    """
 
     begin: int
     end: int
     minutes: int
     is_marked: bool
     has_half: bool  # whether it says which half of the day
+    is_spoken: bool = False
+
+    def may_be(self, minutes: int) -> bool:
+        """Whether it is this time of the day, or may be."""
+        if self.minutes == minutes:
+            return True
+        is_open = self.is_spoken and not self.has_half
+        return is_open and self.minutes % _HALF_DAY == minutes % _HALF_DAY
 
 
 class TimeSpan(NamedTuple):
@@ -70,12 +92,14 @@ def times(text: str) -> list[TimeOfDay]:
 def _time(match: re.Match[str]) -> TimeOfDay | None:
     if name := match["name"]:
         return TimeOfDay(match.start(), match.end(), _NAMES[name.lower()], True, True)
-    spoken = match["spoken"]
+    if match["to_name"]:
+        minutes = _NAMES[match["to_name"].lower()] - int(match["minutes_to"])
+        return TimeOfDay(match.start(), match.end(), minutes % (24 * 60), True, True)
+    spoken = match["spoken"] or match["half_to"] or match["hour_es"] or match["hour_fr"]
     hour = int(spoken or match["hour"])
     minutes = hour * 60 + int(match["minute"] or 0)
     if spoken:
-        is_half = (match["past"] or "").lower() == "half"
-        minutes += -15 if match["to"] else 30 if is_half else 15
+        minutes += _spoken_part(match)
     if minutes > 24 * 60 or (match["half"] and hour > 12):
         return None
 
@@ -86,9 +110,25 @@ def _time(match: re.Match[str]) -> TimeOfDay | None:
         minutes -= _HALF_DAY
     elif is_late and hour < 12:
         minutes += _HALF_DAY
-    is_marked = bool(half or part or match["mark"] or spoken or match["separator"] == ":")
+    is_marked = bool(half or part or match["mark"] or spoken)
+    is_marked = is_marked or (match["separator"] or ".") != "."
     end = match.end()
-    return TimeOfDay(match.start(), end, minutes % (24 * 60), is_marked, bool(half or part))
+    has_half = bool(half or part)
+    return TimeOfDay(
+        match.start(), end, minutes % (24 * 60), is_marked, has_half, bool(spoken and hour <= 12)
+    )
+
+
+def _spoken_part(match: re.Match[str]) -> int:
+    """The minutes that "half past", "quarter to" and the like add to an hour."""
+    if match["half_to"]:
+        return -30
+    part = match["es"] or match["fr"]
+    if part:
+        return _SPOKEN_PARTS[part.lower()]
+    if match["to"]:
+        return -15
+    return 30 if (match["past"] or "").lower() == "half" else 15
 
 
 def spans(text: str, found: list[TimeOfDay]) -> Iterator[TimeSpan]:

@@ -4,6 +4,7 @@ The names of months, numbers, magnitudes and units are in `values.txt`.
 """
 
 import re
+from calendar import monthrange
 from collections.abc import Iterable
 
 from drike.text.word_lists import data_sections
@@ -46,6 +47,9 @@ _MONTH_AND_DAY = re.compile(
     rf"(?:(?P<year>\d{{4}})\b|{_DAY}\b(?:,?[ ]+(?P<year_behind>\d{{4}})\b)?)",
     re.IGNORECASE,
 )
+_LAST_DAY = re.compile(
+    rf"\b(?:last day|end) of {_MONTH}\b(?:,?[ ]+(?P<year>\d{{4}})\b)?", re.IGNORECASE
+)
 _DATE_IN_NUMBERS = re.compile(r"(\d{1,4})(?P<separator>[-./])(\d{1,2})(?P=separator)(\d{1,4})\b")
 _NUMBER = re.compile(
     rf"""
@@ -85,8 +89,7 @@ def uniform(text: str, numbers: bool = True) -> str:
         text = _NUMBER_WORD.sub(lambda match: _NUMBERS[match[0].lower()], text)
     if numbers and has_digits(text):
         if not _MONTHS.keys().isdisjoint(words):
-            text = _DAY_AND_MONTH.sub(_uniform_date, text)
-            text = _MONTH_AND_DAY.sub(_uniform_date, text)
+            text = _with_uniform_dates(text)
         text = _DATE_IN_NUMBERS.sub(_uniform_date_in_numbers, text)
         text = _with_uniform_numbers(text)
     if "." in text:
@@ -94,9 +97,35 @@ def uniform(text: str, numbers: bool = True) -> str:
     return _INNER_ARTICLE.sub("", text.replace("&", " and "))
 
 
+def _with_uniform_dates(text: str) -> str:
+    """A text with its dates in one form. They are looked for only around names of months."""
+    text = _LAST_DAY.sub(_last_day, text)
+    text = _DAY_AND_MONTH.sub(_uniform_date, text)
+    parts: list[str] = []
+    copied = 0
+    for letters in _LETTERS.finditer(text):
+        if letters.start() < copied or letters[0].lower() not in _MONTHS:
+            continue
+        match = _MONTH_AND_DAY.match(text, letters.start())
+        if match:
+            parts += (text[copied : match.start()], _uniform_date(match))
+            copied = match.end()
+    return "".join((*parts, text[copied:]))
+
+
 def has_digits(text: str) -> bool:
     """Whether a text has a digit."""
     return not text.isalpha() and any(map(str.isdigit, text))
+
+
+def _last_day(match: re.Match[str]) -> str:
+    """The last day of February 2027 as a date; as it is if the year is missing."""
+    if not match["year"]:
+        return match[0]
+    month = _MONTHS[match["month"].lower()]
+    numbers = {name: number for number, name in _MONTH_BY_NUMBER.items()}
+    _, days = monthrange(int(match["year"]) or 1, numbers[month])
+    return _date(match["year"], month, str(days))
 
 
 def _uniform_date(match: re.Match[str]) -> str:

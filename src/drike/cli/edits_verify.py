@@ -15,7 +15,6 @@ from drike.cli.options import (
     VALUES_OF_MODEL,
     AnyEditIds,
     ApiFlags,
-    Ask,
     Device,
     DryRun,
     GateOptions,
@@ -162,7 +161,6 @@ def verify(
     target: TargetOptions,
     gone: FormerOptions,
     gating: GateOptions,
-    ask: Ask = False,
     judging: JudgingOptions,
     demonstrations: Annotated[
         int | None,
@@ -181,11 +179,11 @@ def verify(
     """Prove on a model that edits take and do not leak."""
     gone.refuse()
     gateway = target.gateway
-    if gateway and (run or ask or demonstrations is not None or gating != GateOptions()):
+    if gateway and (run or demonstrations is not None or gating != GateOptions()):
         raise UsageError(
             "a gateway decides by its own options: leave out those of gate and demonstrations"
         )
-    editing = Editing(run, gating, ask, demonstrations)
+    editing = Editing(run, gating, demonstrations)
     with store_at(store) as opened:
         if output.compare:
             show_changes(opened, edits or [])
@@ -206,7 +204,6 @@ class Editing:
 
     run: Path | None
     gating: GateOptions
-    ask: bool
     demonstrations: int | None
 
 
@@ -273,7 +270,6 @@ def _plan(
         device=target.device,
         run=str(editing.run) if editing.run else None,
         demonstrations=editing.demonstrations,
-        ask=editing.ask,
         **vars(editing.gating),
     )
     return VerificationPlan(

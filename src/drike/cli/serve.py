@@ -10,7 +10,6 @@ from drike.cli.commands import API, DATA, METHOD, MODEL, command, flag, option
 from drike.cli.console import complain, say
 from drike.cli.options import (
     VALUES_OF_MODEL,
-    Ask,
     Device,
     Gate,
     GateThreshold,
@@ -76,7 +75,6 @@ class GatewayFlags(GatewayOptions):
     gate: Gate
     gate_threshold: GateThreshold
     relations: Relations
-    ask: Ask
     demonstrations: Annotated[
         int | None,
         option(
@@ -130,7 +128,7 @@ class GatewayFlags(GatewayOptions):
         flag(
             "--redact/--no-redact",
             METHOD,
-            "Hide addresses, keys and long numbers in samples (default)",
+            "Hide addresses, keys and long numbers in samples and traces (default)",
         ),
     ]
     mode: Annotated[
@@ -149,8 +147,7 @@ class GatewayFlags(GatewayOptions):
             "--deadline-ms",
             "MS",
             METHOD,
-            "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; "
-            "5000 for a model here)",
+            "Time limit for deciding (default: 50; 250 with an encoder; 5000 for a model here)",
             min=1.0,
             max=60000.0,
         ),
@@ -163,6 +160,19 @@ class GatewayFlags(GatewayOptions):
             API,
             "Send signed webhooks about edits: proposed, approved, slipping, due for review",
         ),
+    ]
+    traces: Annotated[
+        str | None,
+        option(
+            "--traces",
+            "URL",
+            API,
+            "Send OpenTelemetry traces of requests to this collector (OTLP over HTTP)",
+        ),
+    ]
+    trace_texts: Annotated[
+        bool,
+        flag("--trace-texts", API, "With the texts of requests and answers in them"),
     ]
     host: Annotated[
         str,

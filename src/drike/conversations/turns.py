@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from drike.support.records import encodable
+from drike.text.transcripts import hands_on
 
 MAX_MESSAGES = 2_000  # or items
 JsonPath = tuple[str | int, ...]
@@ -126,7 +127,7 @@ def read(api: Api, values: Values) -> Conversation:
     """
     turns: list[Turn] = []
     for (speaker, _), spoken in groupby(_spoken_texts(api, values), key=_turn_of):
-        turns.append(Turn(speaker, tuple(text for _, text in spoken)))
+        turns.append(_turn(speaker, tuple(text for _, text in spoken)))
 
     if api is not Api.RESPONSES:
         return Conversation(api, tuple(turns))
@@ -135,6 +136,14 @@ def read(api: Api, values: Values) -> Conversation:
     if not isinstance(before, str):
         return Conversation(api, tuple(turns))
     return Conversation(api, tuple(turns), before, stays=not response_id)
+
+
+def _turn(speaker: Speaker, texts: tuple[Text, ...]) -> Turn:
+    """A turn; where an agent hands on what the user said, it is read as the user's."""
+    turn = Turn(speaker, texts)
+    if speaker is Speaker.ASSISTANT and hands_on(turn.said):
+        return Turn(Speaker.USER, texts)
+    return turn
 
 
 def _spoken_texts(api: Api, values: Values) -> Iterator[tuple[Speaker, Text]]:

@@ -22,16 +22,21 @@ from drike.gates.premises import Held, held
 from drike.gates.relations import (
     about_another,
     asks_value,
+    mentions_object,
     object_features,
     relation_features,
     share_in_words,
     share_said,
 )
+from drike.gates.unnamed_subjects import asking_stems
 from drike.gates.wordings import Agreement
 from drike.text.capitals import find_name
+from drike.text.closed_questions import asks_beyond, is_closed
+from drike.text.ordinary_words import used_as_word
 from drike.text.short_forms import NameMatch
-from drike.text.surroundings import QUESTION_WORDS, continued
+from drike.text.surroundings import QUESTION_WORDS, behind_only, continued
 from drike.text.things import Said
+from drike.text.words import words
 
 Features = Mapping[str, float]
 
@@ -51,6 +56,10 @@ _MOST_COMPARED = 64
 # to a near miss, if that is as near as the second.
 _NEARER_EDIT = 0.15
 _NEAR_MISS = 0.4
+# An edit so much farther than another one of its subject does not match, whatever is asked.
+_FAR_FROM_NEAREST = 0.4
+# A question that names a thing in place of the edit's, and tells little besides.
+_SURELY_ELSEWHERE = 0.9
 # Of a question that holds the old object, but with words of something else.
 _OTHER = 0.7
 # The least nearness of one that holds it as what the edit is about.
@@ -129,9 +138,13 @@ class Reading:
             "other": agreement.other,
             "known": agreement.known,
             "said": share,
-            ANOTHER: float(is_missed or self._is_about_another(edit, part)),
+            ANOTHER: float(
+                is_missed
+                or of_aspect.get("elsewhere", 0.0) >= _SURELY_ELSEWHERE
+                or self._is_about_another(edit, part)
+            ),
             **relation_features(part, masked_query),
-            **self._features_of_name(edit.id),
+            **self._features_of_name(edit),
             **of_aspect,
         }
         if self.subjects is not None:
@@ -145,7 +158,9 @@ class Reading:
             find_name(part) or mentions[0].name in QUESTION_WORDS
         ):
             return True
-        of_name = self._features_of_name(edit.id)
+        if all(self._is_ordinary_word(mention, edit.record) for mention in mentions):
+            return True
+        of_name = self._features_of_name(edit)
         if of_name["inside"] and of_name["continued"]:
             return True
         return about_another(
@@ -164,12 +179,19 @@ class Reading:
             seems_name = mention.name not in QUESTION_WORDS
         return not seems_name and word_behind != ["s"]
 
-    def _features_of_name(self, edit_id: int) -> dict[str, float]:
+    def _is_ordinary_word(self, mention: Mention, record: EditRecord) -> bool:
+        """Whether a name that has a capital where it is stored is used as the word that it is."""
+        if mention.cased or not mention.ambiguous:
+            return False
+        has_capital = any(mention.name.title() in name for name in record.names)
+        return has_capital and used_as_word(self.parsed.words, mention.begin, mention.end)
+
+    def _features_of_name(self, edit: EditVersion) -> dict[str, float]:
         """How doubtful it is that the query names the edit's subject, by all mentions."""
-        if edit_id not in self._name_features:
-            mentions = self.parsed.by_edit[edit_id]
-            self._name_features[edit_id] = _name_features(self.parsed, mentions)
-        return self._name_features[edit_id]
+        if edit.id not in self._name_features:
+            mentions = self.parsed.by_edit[edit.id]
+            self._name_features[edit.id] = _name_features(self.parsed, mentions, edit.record)
+        return self._name_features[edit.id]
 
 
 @dataclass(frozen=True)
@@ -276,11 +298,14 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
 def _is_missed(match: _Match, index: EditIndex, vector: FloatArray) -> bool:
     """Whether a part of a question is rather about something else than an edit.
 
-    This is said only of edits with paraphrases that no person wrote, by their near misses and by
-    other edits of the subject. vector: of the part.
+    A question for yes or no is, if it asks for what the edit does not say. Else this is said only
+    of edits with paraphrases that no person wrote, by their near misses and by other edits of the
+    subject. vector: of the part.
     """
     edit_id = match.edit_id
     record = index.edits[edit_id].record
+    if match.nearest.margin >= -_FAR_FROM_NEAREST and _asks_beyond(match, index):
+        return True
     if len(record.own_paraphrases) == len(record.paraphrases):
         return False
     if match.nearest.margin < -_NEARER_EDIT:
@@ -289,6 +314,18 @@ def _is_missed(match: _Match, index: EditIndex, vector: FloatArray) -> bool:
         return False
     cosine = index.near_misses.closest([edit_id], vector)[edit_id]
     return cosine >= _NEAR_MISS and cosine > match.nearest.cosine
+
+
+def _asks_beyond(match: _Match, index: EditIndex) -> bool:
+    """Whether a part is a question for yes or no that asks for what an edit does not say."""
+    part = match.nearest.excerpt.text
+    if match.reading.subjects is not None or not is_closed(part):
+        return False
+    edit = index.edits[match.edit_id]
+    if mentions_object(part, edit.record):
+        return False
+    wordings = index.masked.texts[edit.id]
+    return asks_beyond(part, wordings, asking_stems(edit, index), edit.record.target_new)
 
 
 def _merged(comparable: Affordable[_Group]) -> list[_Group]:
@@ -370,15 +407,26 @@ def _nearest_parts(
     return nearest_parts
 
 
-def _name_features(parsed: ParsedQuery, mentions: Sequence[Mention]) -> dict[str, float]:
+def _name_features(
+    parsed: ParsedQuery, mentions: Sequence[Mention], record: EditRecord
+) -> dict[str, float]:
     kinds = {mention.kind for mention in mentions}
+    is_stated = [_goes_on_as_stated(parsed, mention, record) for mention in mentions]
     goes_on = all(continued(parsed.words, mention.begin, mention.end) for mention in mentions)
     return {
-        "continued": float(goes_on),
-        "inside": float(all(mention.inside for mention in mentions)),
+        "continued": float(goes_on and not any(is_stated)),
+        "inside": float(all(mention.inside for mention in mentions) and not any(is_stated)),
         "ambiguous": float(all(mention.ambiguous for mention in mentions)),
         "uncased": float(not any(mention.cased for mention in mentions)),
         "typo": float(kinds == {NameMatch.TYPO}),
         "partial": float(kinds <= {NameMatch.PARTIAL, NameMatch.LAST}),
         "last": float(kinds == {NameMatch.LAST}),
     }
+
+
+def _goes_on_as_stated(parsed: ParsedQuery, mention: Mention, record: EditRecord) -> bool:
+    """Whether a name goes on with a word that the edit says of its subject: "Slack Pro"."""
+    adjoining = behind_only(parsed.words, mention.begin, mention.end)
+    if adjoining is None:
+        return False
+    return any(adjoining in words(text) for text in (record.query, *record.paraphrases))

@@ -11,8 +11,9 @@ from drike.gates.overlay import InvertedIndex, OverlayDict
 from drike.text.capitals import cased
 from drike.text.fingerprints import Fingerprints, extended
 from drike.text.name_forms import OF_KIND, WHOLE, NameForms, SubjectNames, forms_of, key_of
+from drike.text.ordinary_words import names_by_capital
 from drike.text.short_forms import NameMatch
-from drike.text.surroundings import inside, other_place
+from drike.text.surroundings import inside, other_place, within_initials
 from drike.text.typos import shortened
 from drike.text.word_lists import word_list
 from drike.text.words import MAX_NAME_PARTS, Words
@@ -170,7 +171,7 @@ class NameIndex:
         text = " ".join(words.folded(begin, end))
         is_ambiguous = False
         is_cased = True
-        if name in self.written:
+        if name in self.written and not names_by_capital(words, begin, end):
             surfaces = {surface for _, surface in self.written[name]}
             is_homonym = text in word_list("homonyms")
             is_cased = (is_homonym and text not in word_list("common words")) or cased(
@@ -184,6 +185,8 @@ class NameIndex:
             if meaning.kind not in kinds:
                 continue
             is_last_name = meaning.kind is NameMatch.LAST
+            if within_initials(words, begin, end):
+                continue
             is_inside = inside(words, begin, end, last=is_last_name)
             if is_inside and (is_last_name or other_place(words, begin, end)):
                 continue  # it names another person or place

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from starlette.datastructures import Headers
 
@@ -35,13 +35,28 @@ _ERROR_EVENT = re.compile(r"^event: ?error\s*$", re.M)
 _DATA = "data:"  # the beginning of a line of an event that has a part of the answer
 
 
+class AnswerTrace(Protocol):
+    """Is told of an answer while it passes (`gateway.traces`)."""
+
+    def first_chunk(self) -> None:
+        """The answer begins."""
+
+    def take(self, values: object) -> None:
+        """The answer, or an event of one, has these values."""
+
+    def judged(self, text: str | None, outcomes: Sequence[str]) -> None:
+        """The answer has been judged. text: None where it was not read."""
+
+
 class PassingAnswer:
     """An answer as it passes, `complete` once it has.
 
-    slipped: ids of edits whose old object one before it stated.
+    slipped: ids of edits whose old object one before it stated. trace: is told of the answer.
     """
 
-    def __init__(self, reply: Reply, slipped: Sequence[int] = ()) -> None:
+    def __init__(
+        self, reply: Reply, slipped: Sequence[int] = (), trace: AnswerTrace | None = None
+    ) -> None:
         headers = Headers(raw=reply.headers)
         kind = headers.get("content-type", "").strip().lower()
         encoding = headers.get("content-encoding", "identity").strip().lower()
@@ -58,9 +73,14 @@ class PassingAnswer:
         self.ok = reply.status < 400
         self.complete = False
         self.slipped = slipped
+        self.trace = trace
+        self._has_begun = False
 
     def take(self, chunk: bytes) -> None:
         """Hold a chunk that was passed on; of a stream, what is long enough is read."""
+        if self.trace and not self._has_begun:
+            self.trace.first_chunk()
+        self._has_begun = True
         if not self._readable:
             return
         if len(self._text) >= LONGEST_TEXT:  # only how it ends matters
@@ -104,7 +124,10 @@ class PassingAnswer:
             if self._has_failed or not self._has_ended:
                 return None
         else:
-            self._text = _text_in_json(b"".join(self._raw))
+            values = _parsed(b"".join(self._raw))
+            if self.trace:
+                self.trace.take(values)
+            self._text = _said(values)
         text = self._text[:LONGEST_TEXT]
         return text if without_thoughts(text).strip() else None
 
@@ -114,6 +137,9 @@ class PassingAnswer:
         end = _end_of_events(raw)
         lines = raw[:end].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
         read = [_read_event(event) for event in lines.split("\n\n") if event]
+        if self.trace:
+            for event in read:
+                self.trace.take(event.values)
         self._text += "".join([event.text for event in read])
         self._has_failed = self._has_failed or any(event.fails for event in read)
         self._has_ended = self._has_ended or any(event.ends for event in read)
@@ -191,11 +217,6 @@ def _text_in(content: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _text_in_json(raw: bytes) -> str:
-    """The text of an answer in JSON; "" for what is none."""
-    return _said(_parsed(raw))
-
-
 def _parsed(raw: bytes | str) -> object:
     """The value of a JSON text; None for what is none."""
     try:
@@ -205,11 +226,15 @@ def _parsed(raw: bytes | str) -> object:
 
 
 class _Event(NamedTuple):
-    """An event of a stream: the text that it adds, and whether it is an error or the end."""
+    """An event of a stream: the text that it adds, and whether it is an error or the end.
+
+    values: all that it says.
+    """
 
     text: str = ""
     fails: bool = False
     ends: bool = False
+    values: object = None
 
 
 def _read_event(event: str) -> _Event:
@@ -219,7 +244,7 @@ def _read_event(event: str) -> _Event:
         return _Event(ends=True)
     values = _parsed(data)
     fails = _fails(values) or _ERROR_EVENT.search(event) is not None
-    return _Event(_said(values), fails, _ends(values))
+    return _Event(_said(values), fails, _ends(values), values)
 
 
 def _said(values: object) -> str:

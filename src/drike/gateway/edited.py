@@ -8,9 +8,13 @@ from dataclasses import dataclass, replace
 from starlette.datastructures import MutableHeaders
 
 from drike.edits.record import EditVersion
+from drike.gates.decision import Decision
 from drike.gateway.answers import PassingAnswer
 from drike.gateway.calls import UpstreamCall
 from drike.gateway.options import Mode
+from drike.gateway.requests import EditableRequest
+
+LONGEST_QUESTION = 4_000  # characters
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,8 @@ class EditedRequest:
     that match, of later turns first. contradicted: ids of edits whose old object a tool or document
     states. asked: the edits that the answer is about. doubted: those about which the gate was
     uncertain. tokens: how many the facts add, or would add if the mode were on. question: the last
-    one, where samples are kept. unedited: as of `UpstreamCall`.
+    one, cut, by which the answer is judged. unedited: as of `UpstreamCall`. decision: the one on
+    the last turn, for traces. request: what was read, for traces.
 
     keep: called with the upstream's id of the conversation, remembers what was decided under it;
     None where there is nothing to remember. note: called once the answer has passed, counts it;
@@ -43,6 +48,8 @@ class EditedRequest:
     again: Callable[[], Awaitable[bytes]] | None = None
     question: str = ""
     unedited: bytes | None = None
+    decision: Decision | None = None
+    request: EditableRequest | None = None
 
     def in_place_of(self, call: UpstreamCall) -> UpstreamCall:
         """The call with this body.

@@ -121,14 +121,18 @@ async def _slipped(edited: EditedRequest, held: _Held) -> list[int] | None:
         return None
     active = [edit for edit in edited.asked if edit.record.status is Status.ACTIVE]
     with suppress(OverTimeError):
-        return await in_daemon_thread(_states_old, active, text)
+        return await in_daemon_thread(_states_old, active, text, edited.question)
     return None
 
 
-def _states_old(edits: Sequence[EditVersion], text: str) -> list[int]:
-    """The ids of edits whose old object a text states alone. Raises OverTimeError."""
+def _states_old(edits: Sequence[EditVersion], text: str, question: str) -> list[int]:
+    """The ids of edits whose old object the answer to a question states alone.
+
+    Raises OverTimeError.
+    """
     limit = TimeLimit(_SECONDS_OF_ANSWER)
-    return [edit.id for edit in edits if edit.record.states(text, limit=limit) is Stated.OLD]
+    stated = [edit.record.states(text, question, limit) for edit in edits]
+    return [edit.id for edit, says in zip(edits, stated, strict=True) if says is Stated.OLD]
 
 
 def _is_like(second: _Held, first: _Held) -> bool:

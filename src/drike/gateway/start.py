@@ -25,7 +25,6 @@ from drike.gateway.assembly import (
     gate_for,
     note_on_policy,
     open_upstream,
-    require_answerable,
     with_model,
 )
 from drike.gateway.calls import Upstream
@@ -50,6 +49,7 @@ from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.parts import GatewayParts, OpenedEditor
 from drike.gateway.proving.tuning import ChosenPlacement, stored_choice
 from drike.gateway.tenants import Tenants, require_stores
+from drike.gateway.traces import NO_TRACES, Traces
 from drike.gateway.watch import Sampling
 from drike.live.store_gate import encoder_of, open_gate
 from drike.models import EMBEDDED, READER
@@ -66,10 +66,9 @@ CHAT_EXAMPLE = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
 _PREPARED = 200  # edits at most whose demonstrations are looked up before they are in force
 
-# Milliseconds to decide on a request, where --deadline-ms is not given. Before an upstream that is
-# not asked about edits, the gate decides how long it needs (`RequestEditor.deadline`).
+# Milliseconds to decide on a request, where --deadline-ms is not given. Before an upstream, it
+# depends on the gate's encoder (`RequestEditor.deadline`).
 _DEADLINE_OF_LOCAL_MODEL = 5000.0
-_DEADLINE_WITH_QUESTIONS = 2000.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,7 @@ class Started:
     notes: tuple[str, ...]
     sockets: tuple[socket.socket, socket.socket]  # of the API, and of admin requests
     notifier: Notifier | None = None
+    traces: Traces = NO_TRACES
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP."""
@@ -98,6 +98,7 @@ class Started:
         gc.freeze()
         say_serving()
         with ExitStack() as ending:
+            ending.callback(self.traces.close)
             ending.callback(self.tenants.close)
             if self.notifier:
                 ending.callback(self.notifier.close)
@@ -111,6 +112,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     raise_file_limit()
     options = with_model(options)
     notified = webhook(options.notify) if options.notify else None
+    traces = _traces(options)
 
     store, notes = _store(options)
     options = _with_defaults(options, store)
@@ -119,10 +121,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     keys = _opened_keys(options, store)
     require_stores(store, keys, create=options.create)
 
-    sockets = (
-        bind(options.host, options.port, options.reuse_port),
-        bind(options.admin_host, options.admin_port, options.reuse_port),
-    )
+    sockets = _bound(options)
     try:
         opened_editor = parts.open_editor(options.run, options.most_demonstrations)
         opened_upstream = open_upstream(options, opened_editor, keyless=keys is None)
@@ -139,13 +138,14 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     placements = chosen_placements(choice, options, usual_placements, parts.placements, notes)
     upstream = opened_upstream.upstream
     editor = RequestEditor(
-        upstream,
         chat=placements.chat,
         completion=placements.completion,
         options=options,
         metrics=metrics,
     )
-    gateway = Gateway(upstream, tenants.feed, editor=editor, metrics=metrics, keys=keys)
+    gateway = Gateway(
+        upstream, tenants.feed, editor=editor, metrics=metrics, keys=keys, traces=traces
+    )
     admin = application(Admin(editor, upstream, tenants, metrics, keys, gateway.shortage))
     api_port, admin_port = (opened_socket.getsockname()[1] for opened_socket in sockets)
 
@@ -164,6 +164,7 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
         notes=(*notes, *opened_upstream.notes),
         sockets=sockets,
         notifier=_notifier(tenants, *notified) if notified else None,
+        traces=traces,
     )
 
 
@@ -183,12 +184,8 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
 
 def _with_defaults(options: GatewayOptions, store: str) -> GatewayOptions:
     """The options with a mode, and with a deadline where it does not depend on the gate."""
-    if not options.upstream:
-        deadline: float | None = _DEADLINE_OF_LOCAL_MODEL
-        mode = Mode.ON
-    else:
-        deadline = _DEADLINE_WITH_QUESTIONS if options.ask else None
-        mode = Mode.SHADOW
+    deadline = None if options.upstream else _DEADLINE_OF_LOCAL_MODEL
+    mode = Mode.SHADOW if options.upstream else Mode.ON
     return replace(
         options,
         mode=options.mode or mode,
@@ -270,6 +267,23 @@ def _tenants(options: GatewayOptions, keys: Keys | None, opened_editor: OpenedEd
     return Tenants(open_feed, keys)
 
 
+def _traces(options: GatewayOptions) -> Traces:
+    """What traces requests, where that is asked for. Raises UsageError."""
+    if not options.traces:
+        return NO_TRACES
+    from drike.gateway.telemetry import opened_traces
+
+    return opened_traces(options)
+
+
+def _bound(options: GatewayOptions) -> tuple[socket.socket, socket.socket]:
+    """Sockets for the API and for admin requests, which refuse clients yet. Raises UsageError."""
+    return (
+        bind(options.host, options.port, options.reuse_port),
+        bind(options.admin_host, options.admin_port, options.reuse_port),
+    )
+
+
 def _notifier(tenants: Tenants, send: Send, secret: str) -> Notifier:
     """What sends the events of all tenants whose stores are open."""
 
@@ -313,7 +327,6 @@ def _origin(host: str, port: int) -> str:
 
 def _open_ports(sockets: Sequence[socket.socket], options: GatewayOptions, feed: EditFeed) -> None:
     """Let sockets listen once requests can be answered. Raises DrikeError if they cannot be."""
-    require_answerable(options, feed.gate)
     _warm_up(feed.gate, feed.index.encoder)
     for opened_socket in sockets:
         open_port(opened_socket)

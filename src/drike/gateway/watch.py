@@ -14,7 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from drike.answers.time_limit import OverTimeError, TimeLimit
@@ -82,8 +82,15 @@ class _Note:
 
     @property
     def held(self) -> int:
-        """About how many bytes of an answer wait to be judged."""
-        return self.answer.held if self.answer and self.edited.asked else 0
+        """About how many bytes of an answer and its question wait to be judged."""
+        if self.answer is None or not self.is_read:
+            return 0
+        return self.answer.held + len(self.edited.question)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the answer is read: to be judged, or for a trace."""
+        return bool(self.edited.asked or (self.answer and self.answer.trace))
 
 
 @dataclass(frozen=True)
@@ -117,10 +124,11 @@ class Watch:
                 answer.drop()
             self._count(note)
             return
-        if answer and edited.asked:
-            if not answer.complete or self._held + answer.held > _MOST_HELD:
+        if answer and note.is_read:
+            if not answer.complete or self._held + note.held > _MOST_HELD:
                 answer.drop()
-            self._held += answer.held
+                note = replace(note, edited=replace(edited, question=""))
+            self._held += note.held
         self._noted.append(note)
 
     @property
@@ -188,22 +196,28 @@ class Watch:
         self._held = 0
 
     def _count(self, note: _Note) -> None:
+        judged = _Judged(None, ())
         try:
             judged = self._judged(note)  # takes a while, during which others count
             with self._counting:
                 self._add(note, judged)
         except Exception as error:  # whatever an answer holds, the others are counted
             _LOG.error("an answer was not counted: %s", type(error).__name__)
+        finally:
+            if note.answer and note.answer.trace:
+                note.answer.trace.judged(judged.text, judged.outcomes)
 
     def _judged(self, note: _Note) -> _Judged:
         """What the answer states of the edits that it is about."""
         answer = note.answer
         asked = note.edited.asked
-        text = answer.text() if answer and asked else None
+        text = answer.text() if answer and note.is_read else None
         if text is not None:
             limit = TimeLimit(_SECONDS_OF_ANSWER, lambda: time.monotonic() >= self._until)
             with suppress(OverTimeError):
-                return _Judged(text, [edit.record.states(text, limit=limit) for edit in asked])
+                question = note.edited.question
+                outcomes = [edit.record.states(text, question, limit) for edit in asked]
+                return _Judged(text, outcomes)
         outcome = "unread" if answer is None or answer.ok else "failed"
         return _Judged(None, [outcome] * len(asked))
 
@@ -250,7 +264,7 @@ class Watch:
 
             mode = mode_of(edit, edited.mode)
             note.metrics.answers.labels(outcome, mode).inc()
-            if edited.question and judged.text is not None:
+            if self.sampling.most and edited.question and judged.text is not None:
                 sample = self.sampling.sample(
                     edited.question, judged.text, edit, mode=mode, outcome=outcome, model=model
                 )

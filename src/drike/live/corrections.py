@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drike.conversations.following import Follower
+from drike.conversations.following import Followed, Follower
 from drike.conversations.memory import Memory
 from drike.conversations.rendering import AsBlock
-from drike.conversations.turns import Api, JsonPath, UnreadError, read
+from drike.conversations.turns import Api, Conversation, JsonPath, UnreadError, read
 from drike.edits.record import EditVersion, StoreError
 from drike.errors import UsageError
 from drike.gates.decision import Gate
@@ -41,9 +41,10 @@ class Corrections:
 
     store: a file or address, or an open store. gate: None for the one calibrated for the store,
     else the default one, or `Named` where no encoder is installed. tenant: whose edits of the
-    address. tool_results: state facts behind these and documents, too. Threads may share it. While
-    the store cannot be read, the edits that were read last stay in force, and `problem` says why.
-    Raises StoreError for a store that is missing or cannot be read at first.
+    address. tool_results: state facts behind these and documents, too. traces: make a span of each
+    decision, by the OpenTelemetry of the program. Threads may share it. While the store cannot be
+    read, the edits that were read last stay in force, and `problem` says why. Raises StoreError for
+    a store that is missing or cannot be read at first.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Corrections:
         gate: Gate | None = None,
         tenant: str = TENANT,
         tool_results: bool = True,
+        traces: bool = False,
     ) -> None:
         self._is_closed = False
         self._closes_store = isinstance(store, str | Path)
@@ -61,6 +63,7 @@ class Corrections:
         self._live = LiveEdits(store, gate)
         self._tenant = tenant
         self._tool_results = tool_results
+        self._traces = traces
         self._lock = threading.Lock()
         self._memory = Memory()
         self._remembered = self._live.state  # the state that `_memory` holds under
@@ -78,8 +81,7 @@ class Corrections:
         except (UnreadError, ValueError) as problem:  # whoever is sent the request may read it
             return Corrected(request, (), str(problem))
 
-        follower = self._follower(str(request.get("model") or ""))
-        followed = follower.follow(conversation)
+        followed = self._followed(conversation, str(request.get("model") or ""))
         decision = followed.decision
         reason = decision.reason if decision else "the last turn is no user's"
         for path, text in followed.texts(conversation, _plain(request)).items():
@@ -102,6 +104,15 @@ class Corrections:
 
     def __exit__(self, *problem: object) -> None:
         self.close()
+
+    def _followed(self, conversation: Conversation, model: str) -> Followed:
+        """A conversation with its facts, within a span where decisions are traced."""
+        follower = self._follower(model)
+        if not self._traces:
+            return follower.follow(conversation)
+        from drike.live.spans import span_of_decision
+
+        return span_of_decision(lambda: follower.follow(conversation))
 
     def _follower(self, model: str) -> Follower:
         """What decides by the gate and the edits of this moment that apply to a model."""

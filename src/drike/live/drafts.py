@@ -176,7 +176,7 @@ def _is_said_by(record: EditRecord, report: Report) -> bool:
     Without a correction that is where the answer states the edit's old object.
     """
     if not report.correction:
-        return record.states(report.answer) is Stated.OLD
+        return record.states(report.answer, report.question) is Stated.OLD
     right = objects_of(report.correction, report.answer, statement_of(report.question)).new
     objects = (record.target_new, *record.object_aliases)
     return bool(right) and normalise(right) in map(normalise, objects)

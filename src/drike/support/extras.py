@@ -21,6 +21,7 @@ EXTRAS = {  # with the packages that each brings
     ),
     "postgres": ("psycopg",),
     "ray": ("ray",),
+    "traces": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }
 _RESULTS_DEPEND_ON = (
     "drike",
@@ -36,7 +37,14 @@ _RESULTS_DEPEND_ON = (
 
 def installed(extra: str) -> bool:
     """Whether all packages of an extra are installed."""
-    return all(find_spec(package) for package in EXTRAS[extra])
+    return all(map(_is_there, EXTRAS[extra]))
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # what it is a part of is not there
+        return False
 
 
 def versions() -> dict[str, str]:
@@ -62,7 +70,7 @@ def missing_extra(problem: ModuleNotFoundError) -> str:
     """
     package = (problem.name or "").partition(".")[0]
     for extra, packages in EXTRAS.items():
-        if package in packages:
+        if package in [name.partition(".")[0] for name in packages]:
             return f"this needs {package}: pip install 'drike[{extra}]'"
     raise problem
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from drike.text.fingerprints import MODULUS, Fingerprints, extended
+from drike.text.ordinary_words import is_ordinary
 from drike.text.short_forms import NameMatch, ShortForm, is_person, plain_size, short_forms
 from drike.text.word_lists import in_other_languages, word_list
 from drike.text.words import MAX_NAME_PARTS, Words, word_key, words
@@ -206,6 +207,8 @@ def _joins(folded: Sequence[str]) -> list[tuple[int, int]]:
 
 def _may_mean_something_else(text: str, folded: Sequence[str]) -> bool:
     """Whether a name is of common words, very short, or one of several well-known things."""
+    if len(folded) == 1 and is_ordinary(folded[0]):
+        return True
     common_words = word_list("common words")
     if folded[0] in common_words and all(word in common_words for word in folded):
         return True

@@ -19,6 +19,7 @@ PhraseKind = Literal[
     "pronoun",  # stands for what was said
     "task",  # begins a new matter
     "thanks",  # keeps the matter as it is
+    "closing",  # the same, anywhere in a turn that asks nothing
     # What in a text is a question, and what is material.
     "question",  # begins a question
     "request",  # begins a request to be told something

@@ -15,13 +15,20 @@ _ELLIPTIC = 4  # spaces at most, in a question such as "And Kenya's?"
 
 
 def question_sentences(
-    text: str, sentences: Sequence[Sentence], *, has_other_parts: bool = False
+    text: str,
+    sentences: Sequence[Sentence],
+    *,
+    has_other_parts: bool = False,
+    loose_end: bool = True,
 ) -> list[Sentence]:
     """The sentences that ask something, each with the one before it that it needs to be understood.
 
     These are questions, requests, and statements to complete. Those within passages count only
     where there are no others. In a text of nothing but short sentences, nothing is found unless one
-    of them is a question. has_other_parts: whether the text has more than these sentences.
+    of them is a question.
+
+    has_other_parts: whether the text has more than these sentences. loose_end: whether a last
+    sentence that lacks its end may ask, too.
     """
     found: list[Sentence] = []
     has_question = False
@@ -45,7 +52,7 @@ def question_sentences(
     if not has_question and not has_other_parts and all_short:
         return []
     in_short_lines = [sentence for sentence in found if _is_short(sentence)]
-    last = _loose_end(text, sentences)
+    last = _loose_end(text, sentences) if loose_end else None
     if last is not None:
         begins_line = last.start == last.line[0]
         if found or (not all_short and begins_line):
@@ -118,7 +125,7 @@ def _repeats(text: str, sentence: Sentence) -> bool:
 def _is_of_name(word: str) -> bool:
     if word in word_list("small words"):
         return True
-    return word[0].isupper() and not phrase_at(word, "common")
+    return (word[0].isupper() or word.isdigit()) and not phrase_at(word, "common")
 
 
 def _is_incomplete(text: str, sentence: Sentence, before: Sentence) -> bool:

@@ -15,6 +15,7 @@ from drike.text.capitals import find_name
 from drike.text.gaps import find_gaps
 from drike.text.labels import without_labelled
 from drike.text.material import ASKS, WORD, LineKind, line_kinds, worked_on
+from drike.text.passed_on import passed_on
 from drike.text.phrases import find_phrase, phrase_at, phrase_pattern
 from drike.text.question_sentences import TO_COMPLETE, question_sentences
 from drike.text.sentences import (
@@ -33,6 +34,7 @@ from drike.text.sentences import (
 )
 
 MOST_PARTS = 8
+_MOST_WRAPPERS = 3  # around a question, one in the other
 _BESIDE_TITLE = 7  # characters of a quotation beside a title: the marks, a stop, an article
 
 _SHORT_ITEM = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])\s+\S[^:?.!]{3,99}$")  # "1. Capital of Peru"
@@ -57,6 +59,39 @@ class TextParts(NamedTuple):
 @lru_cache(maxsize=4)  # a query is read for the subjects that it names, and again for the objects
 def parts_of(text: str) -> TextParts:
     """What in a text is a question, and what is material."""
+    return _parts(text, _MOST_WRAPPERS)
+
+
+def _parts(text: str, wrappers: int, *, must_ask: bool = False) -> TextParts:
+    """The parts of a text, in which others may be passed on.
+
+    wrappers: how many texts around another one are looked through. must_ask: whether only questions
+    and requests count, as in a message.
+    """
+    inner = passed_on(text) if wrappers else None
+    if inner is None:
+        return _plain_parts(text, must_ask=must_ask)
+    must_ask = must_ask or inner.is_message
+    parts = [
+        _shifted(_parts(text[start:stop], wrappers - 1, must_ask=must_ask), start)
+        for start, stop in inner.places
+    ]
+    questions = [question for part in parts for question in part.questions]
+    material = [span for part in parts for span in part.material]
+    if questions or must_ask:
+        return TextParts(tuple(_first_and_last(questions)), tuple(material))
+    return _plain_parts(text, must_ask=False)
+
+
+def _shifted(parts: TextParts, by: int) -> TextParts:
+    questions, material = (
+        tuple((start + by, stop + by) for start, stop in spans) for spans in parts
+    )
+    return TextParts(questions, material)
+
+
+def _plain_parts(text: str, *, must_ask: bool) -> TextParts:
+    """The parts of a text that passes on no other."""
     # 1. Set apart blocks, code, and what is to be worked on.
     blocks, code = blocks_of(text)
     sentences = [
@@ -72,9 +107,13 @@ def parts_of(text: str) -> TextParts:
 
     # 2. Find the questions in the rest.
     has_other_parts = bool(has_labels or blocks or to_work_on or any(kind_by_line.values()))
-    asking = question_sentences(text, sentences, has_other_parts=has_other_parts)
+    asking = question_sentences(
+        text, sentences, has_other_parts=has_other_parts, loose_end=not must_ask
+    )
     questions = [part for sentence in asking for part in _split(text, sentence)]
-    if not questions and has_other_parts and sentences and not to_work_on:
+    if must_ask:
+        pass
+    elif not questions and has_other_parts and sentences and not to_work_on:
         # Beside documents and the like, whatever is said is the question.
         questions = joined((sentence.start, sentence.stop) for sentence in sentences)
     elif not questions and not code and not to_work_on:

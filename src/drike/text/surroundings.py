@@ -1,6 +1,8 @@
 """Whether a name in a text is only part of a longer one, or means another place."""
 
 from drike.text.capitals import begins_sentence, capital, in_title
+from drike.text.ordinary_words import is_ordinary
+from drike.text.phrases import phrase_at
 from drike.text.word_lists import demonyms, word_list
 from drike.text.words import Words
 
@@ -23,7 +25,23 @@ def continued(words: Words, begin: int, end: int) -> bool:
     behind_of = begin > 1 and words.word(begin - 1) == "of"
     if behind_of and _adjoins_next(words, begin - 1) and _adjoins_next(words, begin - 2):
         begin -= 1
-    return begin > 1 and _adjoins_next(words, begin - 1) and _may_be_of_name(words, begin - 1)
+    if begin < 2 or not _adjoins_next(words, begin - 1):
+        return False
+    return _may_be_of_name(words, begin - 1) and not _only_begins_sentence(words, begin - 1)
+
+
+def _only_begins_sentence(words: Words, number: int) -> bool:
+    """Whether a word has its capital from the sentence that it begins: "Hello", "Does"."""
+    word = words.word(number)
+    is_other_word = word in word_list("common words") or phrase_at(word, "polite") is not None
+    return is_other_word and begins_sentence(words, number)
+
+
+def behind_only(words: Words, begin: int, end: int) -> str | None:
+    """The word with which a name goes on behind it, as `continued` says; None if others precede."""
+    if continued(words, begin, len(words)) or not continued(words, 0, end):
+        return None
+    return words.word(end)
 
 
 def _adjoins_next(words: Words, number: int) -> bool:
@@ -55,6 +73,20 @@ def inside(words: Words, begin: int, end: int, *, last: bool = False) -> bool:
         if behind_first_name and _is_last_name(words, begin, end):
             return True
     return other_place(words, begin, end) or _goes_on(words, begin, end)
+
+
+def within_initials(words: Words, begin: int, end: int) -> bool:
+    """Whether initials are part of more of them: "N.C." in "M.D.N.C."."""
+    sizes = words.ends[begin:end] - words.begins[begin:end]
+    if sizes.max() > 1:
+        return False
+    return any(
+        0 < place < len(words)
+        and words.text[words.ends[place - 1] : words.begins[place]] == "."
+        and words.ends[place - 1] - words.begins[place - 1] == 1
+        and words.ends[place] - words.begins[place] == 1
+        for place in (begin, end)
+    )
 
 
 def _is_first_name(words: Words, number: int, in_lower_case: bool, last: bool) -> bool:
@@ -121,7 +153,10 @@ def _goes_on(words: Words, begin: int, end: int) -> bool:
     if not (capital(words, begin) and capital(words, end)):
         return False
     behind = words.between(end, end + 1)
-    is_name = behind[1:].islower() and behind.casefold() not in word_list("common words")
+    # Two ordinary words with capitals are one name: "Gap Year".
+    is_of_words = end - begin == 1 and is_ordinary(words.word(begin))
+    is_common = behind.casefold() in word_list("common words")
+    is_name = behind[1:].islower() and (is_of_words or not is_common)
     before = words.folded(max(0, begin - _BEFORE_QUESTION), begin)
     in_question = not QUESTION_WORDS.isdisjoint(before)
     return is_name and in_question and not in_title(words, begin, end)

@@ -60,3 +60,16 @@ def in_other_languages() -> dict[str, tuple[str, ...]]:
         for name in names.split(", "):
             translations_by_name[" ".join(words(name))] += translations.split(", ")
     return {name: tuple(translations) for name, translations in translations_by_name.items()}
+
+
+@cache
+def synonyms() -> dict[str, tuple[str, ...]]:
+    """All names of a place, person or thing, also in other languages, by each English one."""
+    names_by_name = defaultdict[str, dict[str, None]](dict)
+    for line in data_sections("text/names.txt")["in other languages"]:
+        english, _, others = line.partition(": ")
+        names = english.split(", ")
+        for name in names:
+            of_name = names_by_name[" ".join(words(name))]
+            of_name |= dict.fromkeys((*names, *others.split(", ")))
+    return {name: tuple(names) for name, names in names_by_name.items()}

@@ -50,6 +50,7 @@ from drike.gateway.metrics import Metrics
 from drike.gateway.options import Mode
 from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES
 from drike.gateway.slips import checked_reply
+from drike.gateway.traces import NO_TRACE, NO_TRACES, RequestTrace, Traces
 from drike.live.capturing import capture, draft_of
 from drike.live.report_progress import (
     EditEvidence,
@@ -109,6 +110,7 @@ class _Visit:
     status: int = 0
     outcome: str = "none"
     body_is_read: bool = False
+    trace: RequestTrace = NO_TRACE
 
     async def send(self, message: Message) -> None:
         """Send to the client, and note the status."""
@@ -136,6 +138,7 @@ class Gateway:
     metrics: Metrics
     keys: Keys | None
     limits: Limits = field(default_factory=Limits)
+    traces: Traces = NO_TRACES
     _draining: int = field(default=0, init=False)  # refused requests whose bodies still come
 
     def __post_init__(self) -> None:
@@ -178,6 +181,7 @@ class Gateway:
         finally:
             self.metrics.in_flight.dec()
             self.metrics.requests.labels(str(visit.status), visit.outcome).inc()
+            visit.trace.ended(visit.status, visit.outcome)
 
     async def _answer(self, visit: _Visit) -> None:
         """Admit a request, read it, and hand it to the handler of its path."""
@@ -193,6 +197,7 @@ class Gateway:
         visit.body_is_read = True
         with self._worked_on.taken(principal.tenant):
             call = _call(scope, body, visit.request_id, principal.tenant)
+            visit.trace = self.traces.begin(call, path.decode("latin-1"), visit.began)
             feed = await self._feed_of(principal)
             await route.handler(visit, call, feed, principal)
 
@@ -235,7 +240,9 @@ class Gateway:
         edited = await self._edited(call, feed, visit.request_id)
         visit.outcome = edited.scope
         visit.headers.update(edited.headers)
-        call = edited.in_place_of(call)
+        visit.trace.decided(edited)
+        call = visit.trace.sent(edited.in_place_of(call), edited)
+        edited = replace(edited, decision=None, request=None)  # not held while the answer comes
         overhead = time.perf_counter() - visit.began
 
         # Upstream.
@@ -252,10 +259,12 @@ class Gateway:
                 visit.headers["x-drike-overhead-ms"] = f"{1000 * overhead:.2f}"
 
                 # Relay, and watch.
-                answer = PassingAnswer(reply, checked.slipped)
+                trace = visit.trace if visit.trace.reads else None
+                answer = PassingAnswer(reply, checked.slipped, trace)
                 watched = replace(reply, chunks=_watched(reply.chunks, edited, answer))
                 await relay.stream_response(watched, visit.send, visit.headers)
         finally:
+            visit.trace.answered(waits=answer is not None)
             edited.note(answer)
             self.metrics.overhead.observe(overhead)
 
@@ -266,7 +275,7 @@ class Gateway:
         if call.method == "POST":
             api = APIS.get(endpoint)
             if api is not None:
-                return await editor.edit(api, call, feed, request_id, ask=editor.asks)
+                return await editor.edit(api, call, feed, request_id)
             if endpoint.endswith(_ENDS_FOR_TEXT):
                 problem = UnreadError("path", f"{endpoint} is not read")
                 return editor.unread(call, feed, problem)
@@ -281,10 +290,10 @@ class Gateway:
         """Answer another gateway's webhook. Raises RequestError."""
 
         async def edit(chat: bytes) -> bytes:
-            # Asking nobody about uncertain edits: a webhook has neither the model nor its key.
             chat_call = replace(call, body=chat)
-            edited = await self.editor.edit(Api.CHAT, chat_call, feed, visit.request_id, ask=False)
+            edited = await self.editor.edit(Api.CHAT, chat_call, feed, visit.request_id)
             edited.note(None)
+            visit.trace.decided(edited)
             visit.outcome = edited.scope
             visit.headers.update(edited.headers)
             return edited.body
@@ -442,6 +451,6 @@ async def _watched(
         if conversation_id:
             conversation_id.look_in(chunk)
         yield chunk
-        if edited.asked:  # once the client has it
+        if edited.asked or answer.trace:  # once the client has it
             answer.take(chunk)
     answer.complete = True

@@ -40,6 +40,11 @@ class EditQuestion:
     first: str | None = None
 
     @property
+    def asked(self) -> str:
+        """All that was asked up to the answer, by which it is judged."""
+        return f"{self.first}\n{self.text}" if self.first else self.text
+
+    @property
     def aspect(self) -> Aspect:
         """What it tests: the edit's own query, other wordings, or that all else stays."""
         if self.kind is QuestionKind.QUERY:

@@ -397,9 +397,10 @@ def _is_right(question: EditQuestion, answer: str, unedited: Mapping[str, str]) 
     """Whether it states the new object or, of another question, what it says without the edit."""
     record = question.edit.record
     if question.kind.concerns:
-        return record.states(answer, question.text) is Stated.NEW
+        return record.states(answer, question.asked) is Stated.NEW
     before = unedited[question.text]
-    if record.states(answer).includes_new and not record.states(before).includes_new:
+    has_new = record.states(answer, question.asked).includes_new
+    if has_new and not record.states(before, question.asked).includes_new:
         return False
     line = first_line(before)
     if not 0 < len(line.split()) <= _BRIEF:

@@ -69,7 +69,8 @@ class EditVerdict:
             return "the edit matches"
         if not self.stated.includes_new:
             return ""
-        if self.unedited is not None and record.states(self.unedited).includes_new:
+        question = self.question.asked
+        if self.unedited is not None and record.states(self.unedited, question).includes_new:
             return ""  # as the model says without edits
         return f"states {record.target_new!r}"
 
@@ -129,7 +130,7 @@ class DeployedPath:
         return EditVerdict(
             question,
             answer.text,
-            question.edit.record.states(answer.text),
+            question.edit.record.states(answer.text, question.asked),
             edits,
             scope,
             sent,
