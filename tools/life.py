@@ -174,7 +174,7 @@ def story(folder: Path) -> Iterator[Chapter]:
         )
 
         yield Chapter(
-            "It is proven on the model before anyone approves it",
+            "It is tried on the model before anyone approves it",
             desk.command(f"edits verify 1 --model {MODEL}"),
         )
         yield Chapter(
