@@ -328,15 +328,8 @@ class EditIndex:
             vectors_of=_vectors(near_misses_new, salient(self.encoder), embedded.near_misses),
         )
 
-        crowded = CrowdedChanges.of(
-            [*gone.values(), *new.values()], index.edits, index.lookup.names, self.lookup.names
-        )
-        stated_new = stated_texts(index.edits[id] for id in sorted(crowded.within))
-        index.stated = self.stated.replace(
-            gone=[id for id in sorted(crowded.touched) if id in self.stated.texts],
-            new=stated_new,
-            vectors_of=_vectors(stated_new, salient(self.encoder), embedded.stated),
-        )
+        changed_edits = [*gone.values(), *new.values()]
+        index.stated = self._stated_after(changed_edits, index, embedded.stated)
 
         masked_gone = {id: self.masked.texts[id] for id in gone}
         texts_of_active_gone = [
@@ -357,6 +350,18 @@ class EditIndex:
             if text not in touched
         }
         return index
+
+    def _stated_after(
+        self, changed: Iterable[EditVersion], index: EditIndex, embedded: TextVectors
+    ) -> TextVectors:
+        """The `stated` of the next index, once its edits and their names are known."""
+        changes = CrowdedChanges.of(changed, index.edits, index.lookup.names, self.lookup.names)
+        stated_new = stated_texts(index.edits[id] for id in sorted(changes.within))
+        return self.stated.replace(
+            gone=[id for id in sorted(changes.touched) if id in self.stated.texts],
+            new=stated_new,
+            vectors_of=_vectors(stated_new, salient(index.require_encoder()), embedded),
+        )
 
 
 def agreements(
