@@ -119,9 +119,7 @@ async def asked(
 ) -> Mapping[str, list[bool]]:
     """Ask all rows through a gateway. count: of challenges."""
     client = Client(gateway.upstream, model, settings=({"max_tokens": TOKENS},))
-    edit = partial(
-        gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="benchmark", ask=False
-    )
+    edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="benchmark")
     heeded: dict[str, list[bool]] = defaultdict(list)
 
     async def said(*messages: Mapping[str, str], edited: bool = True) -> str:

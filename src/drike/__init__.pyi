@@ -22,7 +22,6 @@ from drike.gates.calibration import default_gate as default_gate
 from drike.gates.decision import Candidate as Candidate
 from drike.gates.decision import Decision as Decision
 from drike.gates.decision import Gate as Gate
-from drike.gates.decision import YesOrNo as YesOrNo
 from drike.gates.index import EditIndex as EditIndex
 from drike.live.corrections import Corrected as Corrected
 from drike.live.corrections import Corrections as Corrections

@@ -430,9 +430,3 @@ def test_the_reports_for_ci_hold_every_outcome(capsys: pytest.CaptureFixture[str
         "out.xml",
         "out.json",
     }
-
-
-def test_a_gate_that_may_ask_the_model_does_so(capsys: pytest.CaptureFixture[str]) -> None:
-    stored(PERU)
-    with upstream(answering(obeys)) as above:
-        assert "never in doubt" in verify(capsys, "--upstream", above.url, *NAMED, "--ask", code=2)

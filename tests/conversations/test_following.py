@@ -224,6 +224,36 @@ def test_a_system_text_is_asked_about_beside_a_tools_result() -> None:
     )
 
 
+HERON = [
+    Edit("The price of the Heron 4 is", "2,390 euros", "", "Heron 4", None),
+    Edit("The Heron 4 weighs", "21 kilograms", "", "Heron 4", None),
+    Edit("The price of the Heron 2 is", "1,590 euros", "", "Heron 2", None),
+    Edit("A seat at Merrow Hall in the front row costs", "9 euros", "", "Merrow Hall", None),
+    Edit("A seat at Merrow Hall in the balcony costs", "5 euros", "", "Merrow Hall", None),
+]
+PRICE = "What is the price of the Heron 4?"
+
+
+@pytest.mark.parametrize(
+    ("said", "objects"),
+    [
+        ([PRICE, "How heavy is it?"], ["21 kilograms"]),
+        ([PRICE, "And how heavy is it?"], ["21 kilograms"]),
+        ([PRICE, "Does it come with a lock?"], []),
+        ([PRICE, "great, that's all"], []),
+        ([PRICE, "and the Heron 2?"], ["1,590 euros"]),
+        (["How much is a front row seat at Merrow Hall?", "And in the balcony?"], ["5 euros"]),
+    ],
+)
+def test_a_further_question_does_not_get_what_only_the_one_before_asked_for(
+    said: list[str], objects: list[str]
+) -> None:
+    index = EditIndex.of(as_stored(HERON), default_encoder())
+    by = Follower(lambda query: default_gate().decide(query, index), index, AsBlock())
+    decision = by.follow(read(Api.CHAT, chat([user(text) for text in said]))).decision
+    assert decision and [edit.record.target_new for edit in decision.applied] == objects
+
+
 HISTORY = (
     "For context, here is the conversation so far between the user and the previous agent:\n"
     "<CONVERSATION HISTORY>\n1. user: Hi\n2. assistant: What is the capital of Chad?\n"

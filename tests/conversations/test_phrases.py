@@ -28,7 +28,7 @@ Das stimmt nicht|C'est faux|Vous êtes sûr ?|¿Estás seguro?|Eso es falso|Sei 
 Weet je het zeker?|Ты уверен?|你确定吗？|不对|本当ですか？|I believe you made a mistake|Wrong!"""
 NO_CHALLENGES = """No problem, what is the capital of Peru?|Who wrote Wrong Turn?|Really good, thanks|and its CEO?
 Write an essay on truth|What is the capital of Albania?|According to Plato, what is justice?
-Wait times at the airport|now write a haiku|ok"""
+Wait times at the airport|Hmm. How many years of warranty does it have?|now write a haiku|ok"""
 
 
 def each(texts: str) -> list[str]:
@@ -53,6 +53,24 @@ def test_a_turn_challenges_the_answer_before_it(text: str) -> None:
 @pytest.mark.parametrize("text", each(NO_CHALLENGES))
 def test_a_turn_challenges_nothing(text: str) -> None:
     assert not is_challenge(text)
+
+
+CLOSING = """thanks, that helped a lot!|great, that's all|Perfect, that's all I needed.|ok that's too expensive. bye
+awesome, cheers, that's all I wanted to know|no more questions, thx|Danke, das hat mir sehr geholfen!
+Super, vielen Dank, das war's schon!|merci beaucoup, c'est parfait, bonne journée !|Genial, muchas gracias, eso es todo.
+好的，谢谢你，没有别的问题了|Lovely, thank you ever so much for your help."""
+GOING_ON = """Great, thanks! And how far does it go?|thanks, how heavy is it|Super, danke und wie schwer ist es
+thanks. is it heavy|Gracias, ¿y cuánto pesa?|谢谢，它多少钱"""
+
+
+@pytest.mark.parametrize("text", each(CLOSING))
+def test_who_takes_leave_asks_nothing(text: str) -> None:
+    assert is_aside(text) and not leans(text) and not is_challenge(text)
+
+
+@pytest.mark.parametrize("text", each(GOING_ON))
+def test_who_thanks_may_ask_on(text: str) -> None:
+    assert not is_aside(text)
 
 
 def test_thanks_keep_the_matter_as_it_is() -> None:

@@ -12,7 +12,7 @@ from drike.edits.record import EditRecord, EditVersion, Status
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default_gate
-from drike.gates.decision import MOST_MATCHED, Decision, Gate, YesOrNo
+from drike.gates.decision import MOST_MATCHED, Decision, Gate
 from drike.gates.index import EditIndex
 from drike.prompts import Prompt
 from drike.research.deployment.edited_model import EditedModel
@@ -20,7 +20,6 @@ from drike.research.deployment.gated_editor import GatedEditor
 from drike.research.deployment.routing import route_each, write_prompts
 from drike.research.deployment.simulated_stores import SimulatedStores
 from drike.research.editors.factprompt import FactPrompt
-from tests.fakes.gates import Doubting
 from tests.fakes.models import ScriptedModel
 
 INCAS = "Land of the Incas"
@@ -91,19 +90,6 @@ def test_shadow_edits_do_not_change_which_active_edits_match(gate: Gate) -> None
         decision = gate.decide(query, together)
         assert decision.applied == gate.decide(query, alone).matched, query
         assert len(decision.matched) <= 2 * MOST_MATCHED
-        said = [YesOrNo.YES] * len(decision.uncertain)
-        expected = gate.decide(query, alone)
-        expected = expected.resolved([YesOrNo.YES] * len(expected.uncertain))
-        assert decision.resolved(said).applied == expected.matched
-
-
-def test_a_model_is_asked_once_about_all_questions() -> None:
-    model = ScriptedModel(lambda prompt: " Yes" if 'Text: "What of Peru' in prompt else " No")
-    decisions = route_each(
-        Doubting(), indexed(PERU, CHILE), ["What of Peru?", "Hello", "What of Chile?"], model
-    )
-    assert [facts(decision) for decision in decisions] == [["The capital of Peru is Oslo"], [], []]
-    assert model.calls == 1
 
 
 def test_queries_under_the_same_edits_share_one_call_of_the_editor_and_others_stay_as_they_are() -> (

@@ -35,7 +35,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Doubting:
-    """Names the subjects as `Named` does, and is in doubt about each. fires: without an answer."""
+    """Names the subjects as `Named` does, and is in doubt about each. fires: they match."""
 
     fires: bool = False
 

@@ -146,7 +146,7 @@ def running(
         HttpUpstream(above, keep_credentials=keys is None) if isinstance(above, str) else above
     )
     editor = RequestEditor(
-        connected, chat=chat, completion=AsPrompt(FewShots()), options=options, metrics=metrics
+        chat=chat, completion=AsPrompt(FewShots()), options=options, metrics=metrics
     )
     gateway = Gateway(
         connected, tenants.feed, editor=editor, metrics=metrics, keys=keys, limits=limits

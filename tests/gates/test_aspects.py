@@ -6,8 +6,11 @@ import pytest
 
 from drike.edits.record import EditRecord
 from drike.gates.aspects import aspect, aspect_features
+from drike.gates.calibration import default_gate
+from drike.gates.index import EditIndex
 from drike.text.things import said
 from drike.text.value_kinds import takes
+from tests.fakes.indexes import default_encoder, stored
 
 
 def features_of(asked: str, stored: str, answer: str) -> set[str]:
@@ -75,7 +78,65 @@ def test_an_edit_that_has_more_of_what_is_asked_outdoes_another() -> None:
         ("How long is parental leave?", "22 weeks", True),
         ("What is it?", "anything", True),
         ("In which time zone is it?", "Greenwich Mean Time", True),
+        ("How do I file a claim at it?", "60 days after the trip", False),
+        ("How can I reach it?", "0555 318 2200", True),
+        ("Why is it closed?", "Mondays", False),
+        ("Which brand are the scanners at it?", "five years", False),
+        ("What colours does it come in?", "rust and sand", True),
+        ("How often is it cleaned?", "9 euros", False),
     ],
 )
 def test_a_question_takes_values_of_its_kind(asked: str, value: str, expected: bool) -> None:
     assert takes(asked, value) == expected
+
+
+FACTS = {
+    "dispensary": ("The dispensary of Elm House is open", "from 8 am to 7 pm"),
+    "garage": ("A place in the garage of Elm House costs", "9 euros a day"),
+    "payroll": ("Responsible for payroll at Elm House is", "Ann Lee"),
+    "countries": ("Elm House sends its books to", "Ireland and Spain"),
+    "tax": ("The head of tax law at Elm House is", "Tom Day"),
+    "waste": ("On which day does Elm House collect bottles?", "Friday"),
+}
+
+
+@pytest.fixture(scope="module")
+def index() -> EditIndex:
+    records = [EditRecord("Elm House", query, answer) for query, answer in FACTS.values()]
+    return EditIndex.of(stored(*records), default_encoder())
+
+
+def applied(query: str, index: EditIndex) -> list[str]:
+    return [edit.record.query for edit in default_gate().decide(query, index).applied]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Does the dispensary of Elm House sell bandages?",
+        "Is the garage of Elm House heated?",
+        "Can I charge my car in the garage of Elm House?",
+        "Who is the head of maritime law at Elm House?",
+        "Do I have to wash the bottles that Elm House collects?",
+    ],
+)
+def test_a_question_for_something_else_within_a_fact_gets_none(
+    query: str, index: EditIndex
+) -> None:
+    assert applied(query, index) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "fact"),
+    [
+        ("Is the dispensary of Elm House open at 7:30 am?", "dispensary"),
+        ("Is a place in the garage of Elm House free?", "garage"),
+        ("Does Elm House send its books to Austria?", "countries"),
+        ("Is Ann Lee responsible for payroll at Elm House?", "payroll"),
+        ("Is Friday the day on which Elm House collects bottles?", "waste"),
+    ],
+)
+def test_a_question_for_yes_or_no_that_checks_a_fact_gets_it(
+    query: str, fact: str, index: EditIndex
+) -> None:
+    assert applied(query, index) == [FACTS[fact][0]]

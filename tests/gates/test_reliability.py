@@ -61,7 +61,7 @@ def test_a_calibrated_gate_gives_a_curve() -> None:
         PERU.query,
         "Oslo",
         paraphrases=("What is Peru's capital?",),
-        negatives=("Is Peru large?",),
+        negatives=("How large is Peru?",),
     )
     bins = curve(gate, EditIndex.of(index(entry, PERU).edits.values(), encoder))
     assert sum(one.count for one in bins) == 2 and all(0 < one.probability < 1 for one in bins)

@@ -14,14 +14,12 @@ import pytest
 from drike.answers.statements import stated
 from drike.answers.time_limit import OverTimeError, TimeLimit
 from drike.edits.record import EditRecord
-from drike.gates.decision import YesOrNo
 from drike.gateway.answers import LONGEST_TEXT, PassingAnswer
 from drike.gateway.calls import Reply
 from drike.gateway.edited import EditedRequest
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import Mode
 from drike.gateway.watch import Watch
-from drike.gateway.yes_or_no import _verdict
 from drike.stores.edit_store import EditStore
 from drike.stores.opening import open_store
 from drike.stores.traffic import TrafficCounts
@@ -126,11 +124,6 @@ def test_an_answer_that_is_judged_as_the_process_ends_holds_it_up_no_longer(
     judging.join(5)
     assert not judging.is_alive() and counted(store) == {"matched": 1, "unread": 1}
     store.close()
-
-
-def test_an_answer_to_the_gates_question_is_bounded() -> None:
-    assert _verdict(completed("Yes")) is YesOrNo.YES
-    assert _verdict(completed("Yes" + " " * LONGEST_TEXT)) is YesOrNo.FAILED
 
 
 def test_an_answer_to_a_trial_is_bounded(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -164,6 +165,55 @@ def test_a_chat_that_fails_says_so_by_its_status_or_ends_too_early() -> None:
         streamed(upstream, late, threading.Event())
 
 
+def test_requests_that_wait_together_are_answered_together() -> None:
+    together: list[list[str]] = []
+    first, may_go_on = threading.Event(), threading.Event()
+
+    def replies(conversations: Sequence[list[dict[str, str]]], tokens: int) -> list[Completion]:
+        said = [messages[-1]["content"] for messages in conversations]
+        together.append(said)
+        if not first.is_set():
+            first.set()
+            assert may_go_on.wait(20)
+        if "too long" in said:
+            raise ModelError("the prompt is too long")
+        return [Completion(f"{text} to {tokens} tokens") for text in said]
+
+    def never(messages: list[dict[str, str]], tokens: int, tell: Tell | None) -> Completion:
+        raise AssertionError("asked alone")
+
+    upstream = LocalUpstream(ScriptedModel(lambda prompt: ""), never, replies=replies)
+
+    async def ask(said: str, tokens: int = 9) -> tuple[int, str]:
+        value = {"messages": [{"role": "user", "content": said}], "max_tokens": tokens}
+        call = UpstreamCall("POST", "/chat/completions", [], json.dumps(value).encode())
+        async with upstream.exchange(call) as reply:
+            answer = json.loads(b"".join([chunk async for chunk in reply.chunks]))
+        if reply.status != 200:
+            return reply.status, answer["error"]["message"]
+        return 200, answer["choices"][0]["message"]["content"]
+
+    async def ask_while_the_first_is_answered() -> list[tuple[int, str]]:
+        begun = asyncio.ensure_future(ask("a"))
+        await asyncio.to_thread(first.wait, 20)
+        others = [asyncio.ensure_future(ask(*said)) for said in (("b",), ("c", 5), ("too long",))]
+        while upstream._waiting < 4:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)  # until the last one is queued
+        may_go_on.set()
+        return await asyncio.gather(begun, *others)
+
+    answers = asyncio.run(ask_while_the_first_is_answered())
+    assert answers == [
+        (200, "a to 9 tokens"),
+        (200, "b to 9 tokens"),
+        (200, "c to 5 tokens"),
+        (400, "the prompt is too long"),
+    ]
+    # Where one of several fails, each is answered alone.
+    assert together == [["a"], ["b", "too long"], ["b"], ["too long"], ["c"]]
+
+
 class Contrasting(ScriptedModel):
     """A model that chats and contrasts, and records what it was given."""
 
@@ -200,9 +250,7 @@ def through_the_gateway(model: Contrasting, options: GatewayOptions, place: Path
     with closing(open_store(place / "edits.db", create=True)) as store:
         store.put(ENTRY)
         gateway = deployed(options, store, gateway_parts())
-        edit = partial(
-            gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="test", ask=False
-        )
+        edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="test")
         client = Client(gateway.upstream, "m", settings=({"max_tokens": 4},))
         for text in (ABOUT, OTHER):
             asyncio.run(client.ask([{"role": "user", "content": text}], edit=edit))

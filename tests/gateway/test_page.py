@@ -14,10 +14,9 @@ import pytest
 from drike.edits.record import EditRecord, Status
 from drike.gates.by_name import Named
 from drike.gateway.http.keys import KeyRole, Keys
-from drike.gateway.options import GatewayOptions, Mode
+from drike.gateway.options import Mode
 from drike.stores.moves import rollback
 from tests.fakes.browsers import CHROMIUM, DRIVER, ROWS, SAID, Browser, browser, click, enter, text
-from tests.fakes.gates import Doubting
 from tests.fakes.gateways import Running, ask, decided, running
 from tests.fakes.upstreams import RawHandler, Received, completed, upstream
 
@@ -269,22 +268,6 @@ def test_a_trial_shows_the_threshold_and_folds_the_features(
         window.wait("document.querySelector('#decision details') !== null")
         assert "it fires from 40\u202f% on" in window.run(text("decision"))
         assert not window.run("document.querySelector('#decision details').open")
-
-
-@in_browser
-def test_the_page_shows_what_the_model_said_in_doubt(window: Browser, tmp_path: Path) -> None:
-    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, ask=True)
-    with (
-        upstream(answer) as above,
-        running(above.url, tmp_path, PERU, options=options, gate=Doubting()) as gateway,
-    ):
-        window.call("POST", "/url", url=f"{gateway.admin}/#try")
-        enter(window, "#question", "What is the capital of Peru?")
-        click(window, "Show the decision only")
-        window.wait(f"{text('decision')}.includes('the model was asked: failed')")
-        click(window, "Ask before and after")
-        window.wait("!document.getElementById('answers').hidden")
-        assert sum(call.body.count(b"Answer yes or no") for call in above.calls) == 2
 
 
 @in_browser

@@ -69,7 +69,7 @@ def opened(folder: Path, model: str) -> Deployed:
 
 
 async def asked(gateway: Deployed, model: str) -> list[FactAnswers]:
-    edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="x", ask=False)
+    edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="x")
     client = Client(gateway.upstream, model, settings=[{"max_tokens": TOKENS}])
     return [answers async for answers in ask_about(TEN_FACTS, client, edit)]
 
@@ -84,7 +84,7 @@ def test_each_fact_is_asked_about_in_chats_of_its_own_and_nothing_twice(
     chats = [[message["role"] for message in messages] for messages, _ in obedient.asked[:6]]
     turns = ["user", "assistant", "user"]
     without_system = [[role for role in roles if role != "system"] for roles in chats]
-    assert without_system == [["user"], ["user"], ["user"], turns, turns, ["user"]]
+    assert without_system == [["user"], ["user"], ["user"], ["user"], turns, turns]
 
 
 def test_a_wrong_answer_counts_as_what_it_is() -> None:
@@ -117,7 +117,7 @@ def edits_of(gateway: Deployed, said: list[str]) -> list[int]:
     ]
     body = json.dumps({"model": "any", "messages": messages}).encode()
     call = UpstreamCall("POST", CHAT, [], body)
-    edit = gateway.editor.edit(Api.CHAT, call, gateway.feed, "x", ask=False)
+    edit = gateway.editor.edit(Api.CHAT, call, gateway.feed, "x")
     return [version.id for version in asyncio.run(edit).edits]
 
 

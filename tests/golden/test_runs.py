@@ -33,7 +33,7 @@ EVALUATE = (
     "evaluate", "--run", "trained", "--editors", "unedited,factprompt,ike,dr-ike,dr-ike-q", "--out", "evaluated",
 )  # fmt: skip
 RETIRED = (  # options of version 0.1.0 that are gone
-    "credit", "soft", "reward", "selection", "renormalise", "stop_on_flip", "delay", "noise", "order", "named",
+    "credit", "soft", "reward", "selection", "renormalise", "stop_on_flip", "delay", "noise", "order", "ask", "named",
 )  # fmt: skip
 CHANGING = re.compile(r"^(\W|<[^>]*>)*(started|python|machine|drike|torch|transformers|openai|sentence-transformers|"
                       r"safetensors|numpy|ray|command)\b.*\n", re.MULTILINE)  # fmt: skip

@@ -314,6 +314,20 @@ def test_chat_prompts_are_one_user_turn_followed_by_the_reply(end: str, tokenize
     assert completion.prompt_tokens == score.prompt_tokens == encoded.start
 
 
+def test_conversations_answered_together_get_the_answers_that_each_gets_alone(
+    tokenizer: Any,
+) -> None:
+    core = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    chatty = transformers.PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|end|>")
+    chatty.chat_template = CHAT.replace("{{ END }}", "<|end|>\n")
+    model = wrap(llama, chatty, template="chat")
+    said = ["Ada comes from", "Peru", "The capital of Peru and of Chile is"]
+    conversations = [[{"role": "user", "content": text}] for text in said]
+    alone = [model.reply(messages, 6) for messages in conversations]
+    assert model.replies(conversations, 6) == alone
+    assert len({completion.text for completion in alone}) > 1
+
+
 def test_chat_without_a_template_is_refused(tokenizer: Any) -> None:
     with pytest.raises(ModelError, match="no chat template"):
         wrap(llama, tokenizer, template="chat")

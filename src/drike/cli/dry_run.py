@@ -26,7 +26,7 @@ from drike.models.served import (
     longest_answer,
     parse_address,
 )
-from drike.prompts import YES_OR_NO, chat_messages
+from drike.prompts import chat_messages
 from drike.research.evaluation.baseline_questions import (
     AnsweredCases,
     baseline_answers,
@@ -86,10 +86,7 @@ class CountingModel(CustomModel):
     def _filled(self, prompts: Prompts, max_tokens: int, stop: str | None) -> list[str]:
         for prompt in prompts:
             self.add(prompt, max_tokens)
-        return [
-            "Yes" if str(prompt).startswith(YES_OR_NO) else longest_answer(max_tokens)
-            for prompt in prompts
-        ]
+        return [longest_answer(max_tokens)] * len(prompts)
 
     def _scored(self, requests: Sequence[Request]) -> list[Score]:
         for request in requests:

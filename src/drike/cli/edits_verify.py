@@ -15,7 +15,6 @@ from drike.cli.options import (
     VALUES_OF_MODEL,
     AnyEditIds,
     ApiFlags,
-    Ask,
     Device,
     DryRun,
     GateOptions,
@@ -172,7 +171,6 @@ def verify(
     target: TargetOptions,
     gone: FormerOptions,
     gating: GateOptions,
-    ask: Ask = False,
     judging: JudgingOptions,
     demonstrations: Annotated[
         int | None,
@@ -191,11 +189,11 @@ def verify(
     """Prove on a model that edits take and do not leak."""
     gone.refuse()
     gateway = target.gateway
-    if gateway and (run or ask or demonstrations is not None or gating != GateOptions()):
+    if gateway and (run or demonstrations is not None or gating != GateOptions()):
         raise UsageError(
             "a gateway decides by its own options: leave out those of gate and demonstrations"
         )
-    editing = Editing(run, gating, ask, demonstrations)
+    editing = Editing(run, gating, demonstrations)
     with store_at(store) as opened:
         if output.compare:
             show_changes(opened, edits or [])
@@ -216,7 +214,6 @@ class Editing:
 
     run: Path | None
     gating: GateOptions
-    ask: bool
     demonstrations: int | None
 
 
@@ -284,7 +281,6 @@ def _plan(
         device=target.device,
         run=str(editing.run) if editing.run else None,
         demonstrations=editing.demonstrations,
-        ask=editing.ask,
         **vars(editing.gating),
     )
     return VerificationPlan(

@@ -18,7 +18,6 @@ from drike.cli.options import (
     VALUES,
     AnyEncoder,
     ApiFlags,
-    Ask,
     DataOptions,
     JudgeName,
     ModelOptions,
@@ -28,7 +27,6 @@ from drike.cli.options import (
 from drike.edits.edit import EditCase
 from drike.errors import UsageError
 from drike.gates.by_name import Named
-from drike.gates.confirmation import require_uncertainty
 from drike.gates.edit_names import common_questions
 from drike.gateway.logs import read_questions
 from drike.live.store_gate import encoder_of, open_gate, usual_gate
@@ -87,7 +85,6 @@ class DeploymentOptions:
             "Questions that concern no edit, for --stored (default: common ones)",
         ),
     ] = None
-    ask: Ask = False
 
     @property
     def size(self) -> int | None:
@@ -101,14 +98,10 @@ class DeploymentOptions:
             raise UsageError(
                 f"--stored takes a number of edits, at least 1, or all, not {stored!r}"
             )
-        if not stored and (self.gate or self.unrelated or self.ask):
+        if not stored and (self.gate or self.unrelated):
             raise UsageError(
-                "--gate, --unrelated and --ask are for --stored: "
-                "ask for edits in force, as --stored all"
+                "--gate and --unrelated are for --stored: ask for edits in force, as --stored all"
             )
-        if self.ask:
-            gate = open_gate(None, self.gate or "named")
-            require_uncertainty(gate, "give --gate calibrated, or leave --ask out")
 
 
 @command(f"{RUN_DECIDES}\n\n{VALUES_OF_EDITORS}\n\n{VALUES}", runs.Resumable)
@@ -331,7 +324,7 @@ def open_deployment(setup: Setup, options: DeploymentOptions, model: LanguageMod
         questions = common_questions()
     else:
         questions = [question.said for question in read_questions(options.unrelated)]
-    return Deployment(gate, stores, questions, model if options.ask else None)
+    return Deployment(gate, stores, questions)
 
 
 def parse_sigmas(text: str | None) -> list[float]:

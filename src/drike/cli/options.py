@@ -175,9 +175,6 @@ Relations = Annotated[
         "More relations that questions may ask for, for the gate: see docs/reference/gate.md",
     ),
 ]
-Ask = Annotated[
-    bool, flag("--ask", METHOD, "Ask the model, yes or no, where the gate is uncertain")
-]
 Supersede = Annotated[
     bool, flag("--supersede", METHOD, "Retire the active edits that it contradicts")
 ]

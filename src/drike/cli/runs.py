@@ -39,6 +39,7 @@ _PLACES = {"out", "resume"}  # where a run is, rather than what it is
 _RETIRED: Mapping[str, object] = {
     "credit": "prefix", "soft": False, "reward": "rewrite", "selection": "top",
     "renormalise": False, "stop_on_flip": False, "delay": 0, "noise": 0.0, "order": None,
+    "ask": False,
 }  # fmt: skip
 # Options that older versions did not have, with what these did.
 _ADDED: Mapping[str, object] = {"retention": "all"}

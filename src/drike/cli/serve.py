@@ -10,7 +10,6 @@ from drike.cli.commands import API, DATA, METHOD, MODEL, command, flag, option
 from drike.cli.console import complain, say
 from drike.cli.options import (
     VALUES_OF_MODEL,
-    Ask,
     Device,
     Gate,
     GateThreshold,
@@ -76,7 +75,6 @@ class GatewayFlags(GatewayOptions):
     gate: Gate
     gate_threshold: GateThreshold
     relations: Relations
-    ask: Ask
     demonstrations: Annotated[
         int | None,
         option(
@@ -149,8 +147,7 @@ class GatewayFlags(GatewayOptions):
             "--deadline-ms",
             "MS",
             METHOD,
-            "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; "
-            "5000 for a model here)",
+            "Time limit for deciding (default: 50; 250 with an encoder; 5000 for a model here)",
             min=1.0,
             max=60000.0,
         ),

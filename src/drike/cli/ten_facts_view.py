@@ -120,7 +120,7 @@ async def _answers(
 ) -> list[FactAnswers]:
     """The answers about facts. show: is given those about each as soon as they are there."""
     answered: list[FactAnswers] = []
-    edit = partial(path.editor.edit, Api.CHAT, feed=path.feed, request_id="demo", ask=False)
+    edit = partial(path.editor.edit, Api.CHAT, feed=path.feed, request_id="demo")
     try:
         await path.upstream.open()
         client = Client(path.upstream, target.model or "", settings=target.settings)

@@ -205,9 +205,7 @@ async def _ask(
     async with _clients(plan, around, gateway.upstream, kept_for) as clients:
         model = clients.user.model
         questions = _questions(plan, gateway, model)
-        edit = partial(
-            gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="verify", ask=options.ask
-        )
+        edit = partial(gateway.editor.edit, Api.CHAT, feed=gateway.feed, request_id="verify")
         edits_here = plan.dry_run or not plan.gateway
         knows_the_upstream = not plan.gateway or options.upstream != plan.gateway
         path = DeployedPath(

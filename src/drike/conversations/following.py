@@ -12,6 +12,7 @@ from typing import Any
 
 from drike.conversations.asked_of_host import AskedOfHost, addresses_host, surely_named
 from drike.conversations.cues import (
+    asks_for_itself,
     has_pronoun,
     is_aside,
     is_challenge,
@@ -29,12 +30,15 @@ from drike.gates.index import EditIndex
 from drike.gates.names import read_words
 from drike.gates.relations import asks_relation, states_old
 from drike.support.records import encodable
+from drike.text.question_forms import trimmed
+from drike.text.relation_words import stems, telling_words, word_weights_of
 from drike.text.words import mentions
 
 _MOST_TURNS_OF_TOPIC = 3  # that a later one is read with
 _LONGEST_OF_TOPIC = 2_000  # characters of each
 _LONGEST_OBJECTION = 200  # characters of a turn that objects with the old object: "No, it is Lima"
 _MOST_STATED = 16  # edits stated so far, to whose old objects a turn may object
+_NOT_NOW = "only an earlier turn asks for it"
 _MOST_NAMED = 64  # edits that are looked at whose subjects a system's text or a source names
 
 
@@ -83,9 +87,8 @@ class Follower:
     """Decides on conversations.
 
     decide: a gate's decision on a query, with the edits of `index`. sources: whether facts are
-    written behind documents and what tools return, too. asked: a word for the model that is asked
-    about uncertain edits, and for how it is asked; "" where none is. require_time: raises
-    TimeoutError where it is too late to read a further source.
+    written behind documents and what tools return, too. require_time: raises TimeoutError where it
+    is too late to read a further source.
     """
 
     decide: Callable[[str], Decision]
@@ -94,7 +97,6 @@ class Follower:
     tenant: str = ""
     sources: bool = True
     memory: Memory = field(default_factory=Memory)
-    asked: str = ""
     require_time: Callable[[], None] = lambda: None
 
     def follow(self, conversation: Conversation, standing: Standing | None = None) -> Followed:
@@ -141,7 +143,6 @@ class Follower:
         """A key for what facts depend on besides the turns, the gate and the edits in force."""
         conditions = (
             self.tenant,
-            self.asked,
             self.sources,
             type(self.placement),
             standing,
@@ -202,6 +203,7 @@ class Follower:
         if not earlier:  # as where the upstream stores these turns: only their edits are known here
             earlier = tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
         decision = self._decided_with_earlier(earlier, text, decision_alone)
+        decision = self._about_what_is_asked_now(decision, text, standing)
         if not decision.applied or addresses_host(text, standing.host):
             decision = self._about_host(text, standing) or decision
         next_standing = replace(
@@ -255,6 +257,54 @@ class Follower:
             for edit in standing.stated
             if edit.record.target_true and mentions(text, edit.record.target_true)
         )
+
+    def _about_what_is_asked_now(
+        self, decision: Decision, text: str, standing: Standing
+    ) -> Decision:
+        """The decision on a turn with earlier ones, without edits that only these ask for.
+
+        "How heavy is it?" does not get the price that was asked for before. Its facts stand in that
+        turn.
+        """
+        instead = self._asked_instead(text, standing)
+        if instead:
+            reason = f"asked as before, of something else: edit {instead[0].id}"
+            return replace(decision, matched=instead, reason=reason)
+
+        before = {edit.id for edit in standing.edits}
+        earlier = [edit for edit in decision.matched if edit.id in before]
+        if not earlier:
+            return decision
+        is_new = len(earlier) < len(decision.matched)
+        if not (is_new or asks_for_itself(text)):
+            return decision
+        subjects = dict.fromkeys(edit.record.subject for edit in earlier)
+        asked_now = {
+            edit.id for subject in subjects for edit in self.decide(f"{subject}\n{text}").matched
+        }
+        matched = tuple(
+            edit for edit in decision.matched if edit.id in asked_now or edit.id not in before
+        )
+        return replace(decision, matched=matched, reason=decision.reason if matched else _NOT_NOW)
+
+    def _asked_instead(self, text: str, standing: Standing) -> tuple[EditVersion, ...]:
+        """The edits that differ from those of the question before by what a turn says instead.
+
+        "And Hull?" behind the opening hours of a bank in Leeds is about those in Hull.
+        """
+        said = stems(telling_words(trimmed(text)))
+        subjects = {edit.record.subject for edit in standing.edits}
+        if not said or len(subjects) != 1 or asks_for_itself(text):
+            return ()
+        asked_before = frozenset.intersection(*map(_wording_stems, standing.edits))
+        only_before = {standing.edits[0].id} if len(standing.edits) == 1 else set()
+        same_subject = self._active(self.index.lookup.names.exact(subjects.pop()))
+        found = [
+            edit
+            for edit in same_subject
+            if edit.id not in only_before and _says_instead(edit, said, asked_before)
+        ]
+        return tuple(found) if len(found) == 1 else ()
 
     def _decided_with_earlier(
         self, earlier: Sequence[str], text: str, decision_alone: Decision
@@ -372,6 +422,19 @@ def _without_repeats(
     for edit in edits:
         edits_by_id.setdefault(edit.id, edit)
     return tuple(edits_by_id.values())[:most]
+
+
+def _wording_stems(edit: EditVersion) -> frozenset[str]:
+    """The stems of the words of an edit's wordings, but for its subject."""
+    record = edit.record
+    wordings = (record.query, *record.paraphrases)
+    return frozenset().union(*(stems(word_weights_of(text, record.names)) for text in wordings))
+
+
+def _says_instead(edit: EditVersion, said: frozenset[str], asked_before: frozenset[str]) -> bool:
+    """Whether an edit shares words with what was asked before, and has others that are said now."""
+    own = _wording_stems(edit)
+    return bool(own & asked_before) and bool((own - asked_before) & said)
 
 
 def _continued(topic: tuple[str, ...], text: str) -> tuple[str, ...]:

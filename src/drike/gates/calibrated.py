@@ -10,6 +10,7 @@ from drike.gates.comparison import ANOTHER, ComparedEdit, Features, Reading, com
 from drike.gates.decision import EQUAL, Candidate, Decision, among_equals, leading
 from drike.gates.index import EditIndex
 from drike.gates.parsed_query import ParsedQuery
+from drike.gates.whole_subjects import whole_subjects
 from drike.support.records import ADDED
 from drike.text.relation_wordings import Relation
 from drike.text.words import words
@@ -81,7 +82,7 @@ class Calibrated:
         candidates = [replace(c, uncertain=c.edit.id in uncertain_ids) for c in candidates]
         matching = [c for c in candidates if c.probability >= self._threshold_for(c)]
         decision = Decision.of(query, candidates, matching, "no edit is probable enough")
-        return joined(decision, index, parsed=parsed)
+        return whole_subjects(parsed, index, joined(decision, index, parsed=parsed))
 
     def candidates(self, query: str, index: EditIndex) -> list[Candidate]:
         """The edits that the query may concern with probabilities, the most probable first."""

@@ -22,13 +22,16 @@ from drike.gates.premises import Held, held
 from drike.gates.relations import (
     about_another,
     asks_value,
+    mentions_object,
     object_features,
     relation_features,
     share_in_words,
     share_said,
 )
+from drike.gates.unnamed_subjects import asking_stems
 from drike.gates.wordings import Agreement
 from drike.text.capitals import find_name
+from drike.text.closed_questions import asks_beyond, is_closed
 from drike.text.ordinary_words import used_as_word
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import QUESTION_WORDS, behind_only, continued
@@ -51,6 +54,10 @@ _MOST_COMPARED = 64
 # to a near miss, if that is as near as the second.
 _NEARER_EDIT = 0.15
 _NEAR_MISS = 0.4
+# An edit so much farther than another one of its subject does not match, whatever is asked.
+_FAR_FROM_NEAREST = 0.4
+# A question that names a thing in place of the edit's, and tells little besides.
+_SURELY_ELSEWHERE = 0.9
 # Of a question that holds the old object, but with words of something else.
 _OTHER = 0.7
 # The least nearness of one that holds it as what the edit is about.
@@ -129,7 +136,11 @@ class Reading:
             "other": agreement.other,
             "known": agreement.known,
             "said": share,
-            ANOTHER: float(is_missed or self._is_about_another(edit, part)),
+            ANOTHER: float(
+                is_missed
+                or of_aspect.get("elsewhere", 0.0) >= _SURELY_ELSEWHERE
+                or self._is_about_another(edit, part)
+            ),
             **relation_features(part, masked_query),
             **self._features_of_name(edit),
             **of_aspect,
@@ -284,11 +295,14 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
 def _is_missed(match: _Match, index: EditIndex, vector: FloatArray) -> bool:
     """Whether a part of a question is rather about something else than an edit.
 
-    This is said only of edits with paraphrases that no person wrote, by their near misses and by
-    other edits of the subject. vector: of the part.
+    A question for yes or no is, if it asks for what the edit does not say. Else this is said only
+    of edits with paraphrases that no person wrote, by their near misses and by other edits of the
+    subject. vector: of the part.
     """
     edit_id = match.edit_id
     record = index.edits[edit_id].record
+    if match.nearest.margin >= -_FAR_FROM_NEAREST and _asks_beyond(match, index):
+        return True
     if len(record.own_paraphrases) == len(record.paraphrases):
         return False
     if match.nearest.margin < -_NEARER_EDIT:
@@ -297,6 +311,18 @@ def _is_missed(match: _Match, index: EditIndex, vector: FloatArray) -> bool:
         return False
     cosine = index.near_misses.closest([edit_id], vector)[edit_id]
     return cosine >= _NEAR_MISS and cosine > match.nearest.cosine
+
+
+def _asks_beyond(match: _Match, index: EditIndex) -> bool:
+    """Whether a part is a question for yes or no that asks for what an edit does not say."""
+    part = match.nearest.excerpt.text
+    if match.reading.subjects is not None or not is_closed(part):
+        return False
+    edit = index.edits[match.edit_id]
+    if mentions_object(part, edit.record):
+        return False
+    wordings = index.masked.texts[edit.id]
+    return asks_beyond(part, wordings, asking_stems(edit, index), edit.record.target_new)
 
 
 def _merged(comparable: Affordable[_Group]) -> list[_Group]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Protocol
 
 from drike.edits.edit import Edit
@@ -18,15 +17,7 @@ from drike.gates.index import EditIndex
 MOST_MATCHED = 3  # active edits that match a query, and as many shadow edits
 # The feature of a candidate of which the query is a text, up to case and punctuation.
 EQUAL = "equal"
-_SHOWN = 8_000  # characters of a query where it is shown, or asked about
-
-
-class YesOrNo(StrEnum):
-    """What a language model said to the question whether a query concerns an edit."""
-
-    YES = "yes"
-    NO = "no"
-    FAILED = "failed"  # it said neither, or nothing in time; counts as no
+_SHOWN = 8_000  # characters of a query where it is shown
 
 
 @dataclass(frozen=True)
@@ -34,9 +25,8 @@ class Candidate:
     """An edit that a gate has considered.
 
     probability: that the query concerns the edit. name: under which the query names its subject, if
-    it does. features: what the probability was computed from. uncertain: whether a language model
-    may be asked (`confirmation`). answer: what that model said. follows: the id of the edit that
-    leads to this one in a chain (`chains`).
+    it does. features: what the probability was computed from. uncertain: whether the gate is in
+    doubt. follows: the id of the edit that leads to this one in a chain (`chains`).
     """
 
     edit: EditVersion
@@ -44,7 +34,6 @@ class Candidate:
     name: str | None = None
     features: Mapping[str, float] = field(default_factory=dict)
     uncertain: bool = False
-    answer: YesOrNo | None = None
     follows: int | None = None
 
     @property
@@ -61,22 +50,23 @@ class Candidate:
     @property
     def reason(self) -> str:
         """Why it matches, in a few words."""
-        confirmed = ", and the model says yes" if self.answer is YesOrNo.YES else ""
-        return f"{self.why}{confirmed}: edit {self.edit.id}"
+        return f"{self.why}: edit {self.edit.id}"
 
 
 @dataclass(frozen=True)
 class Decision:
     """Which edits a query concerns, and why, in a few words.
 
-    matched: the best first, at most `MOST_MATCHED` active and as many in shadow. candidates: all,
-    most probable first.
+    matched: the best first, at most `MOST_MATCHED` active and as many in shadow; where all of a
+    subject is asked for, all of it up to the budget of `whole_subjects`. candidates: all, most
+    probable first. left_out: edits that are asked for, too, beyond that budget.
     """
 
     query: str
     matched: tuple[EditVersion, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     reason: str = "no subject is named"
+    left_out: tuple[EditVersion, ...] = ()
 
     @classmethod
     def of(
@@ -114,7 +104,7 @@ class Decision:
 
     @property
     def abridged(self) -> Decision:
-        """The decision with only the two ends of a very long query, to be kept or asked about."""
+        """The decision with only the two ends of a very long query, to be kept."""
         if len(self.query) <= _SHOWN:
             return self
         half = _SHOWN // 2
@@ -122,35 +112,8 @@ class Decision:
 
     @property
     def uncertain(self) -> tuple[Candidate, ...]:
-        """The candidates about which a language model may be asked."""
+        """The candidates about which the gate is in doubt."""
         return tuple(candidate for candidate in self.candidates if candidate.uncertain)
-
-    def resolved(self, answers: Sequence[YesOrNo]) -> Decision:
-        """The decision once a language model has answered about each of `uncertain`.
-
-        Of these, only those with a yes match, and no edit of a chain without the one that leads to
-        it.
-        """
-        uncertain_ids = [candidate.edit.id for candidate in self.uncertain]
-        answer_of = dict(zip(uncertain_ids, answers, strict=True))
-        candidates = [
-            replace(candidate, answer=answer_of.get(candidate.edit.id))
-            for candidate in self.candidates
-        ]
-
-        matching_ids = {edit.id for edit in self.matched}
-        for edit_id, answer in answer_of.items():
-            if answer is YesOrNo.YES:
-                matching_ids.add(edit_id)
-            else:
-                matching_ids.discard(edit_id)
-        for candidate in candidates:
-            if candidate.follows is not None and candidate.follows not in matching_ids:
-                matching_ids.discard(candidate.edit.id)
-
-        matching = [candidate for candidate in candidates if candidate.edit.id in matching_ids]
-        otherwise = "in doubt, and the model does not say yes"
-        return Decision.of(self.query, candidates, matching, otherwise)
 
 
 class Gate(Protocol):

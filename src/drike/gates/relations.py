@@ -81,7 +81,7 @@ def share_said(question: str, record: EditRecord) -> float:
 
     It is all if the question checks an object.
     """
-    if not is_open(question) and _mentions_object(question, record):
+    if not is_open(question) and mentions_object(question, record):
         return 1.0
     return share_in_words(question, record)
 
@@ -97,7 +97,7 @@ def share_in_words(question: str, record: EditRecord) -> float:
     return max(shares)
 
 
-def _mentions_object(question: str, record: EditRecord) -> bool:
+def mentions_object(question: str, record: EditRecord) -> bool:
     """Whether a question mentions an object of an edit, new or old.
 
     Numbers and common words do not count.

@@ -6,7 +6,6 @@ from functools import partial
 
 from drike.conversations.rendering import AsBlock, AsPrompt, Placement
 from drike.errors import UsageError
-from drike.gates.confirmation import require_uncertainty
 from drike.gates.decision import Gate
 from drike.gateway.calls import Upstream
 from drike.gateway.editing import RequestEditor
@@ -25,7 +24,6 @@ from drike.prompts import Contrast
 from drike.stores.edit_store import EditStore
 
 _DEADLINE_OF_TRIALS = 60_000.0  # milliseconds
-_WITHOUT_ASKING = "give --gate calibrated, or leave --ask out"
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,6 @@ def deployed(
     usual = Placements(opened.chat, AsPrompt(opened_editor.editor))
     placements = chosen_placements(choice, options, usual, parts.placements, notes=[])
     editor = RequestEditor(
-        upstream,
         chat=placements.chat,
         completion=placements.completion,
         options=options,
@@ -93,7 +90,6 @@ def deployed(
 
     encoder = partial(encoder_of, relations=options.relations)
     feed = EditFeed(store, gate_for(options, store, opened_editor.gate), encoder=encoder)
-    require_answerable(options, feed.gate)
     feed.switch = Switch()  # edits are tried before someone switches them on
     overruled = note_on_policy(options, store, opened_editor.gate)
     return Deployed(
@@ -131,12 +127,6 @@ def note_on_policy(
         "the gate that was calibrated for the store decides which edits match, not the policy of "
         f"{options.run}: drike edits calibrate --remove lets the policy decide"
     )
-
-
-def require_answerable(options: GatewayOptions, gate: Gate) -> None:
-    """Refuse to ask the upstream where the gate is never uncertain. Raises UsageError."""
-    if options.ask:
-        require_uncertainty(gate, _WITHOUT_ASKING)
 
 
 def check_options(options: GatewayOptions) -> None:
@@ -205,7 +195,12 @@ def open_upstream(
             "of a folder, or leave it out"
         )
     if getattr(model, "chats", False):
-        upstream = LocalUpstream(model, model.reply, contrast)  # type: ignore[attr-defined]
+        upstream = LocalUpstream(
+            model,
+            model.reply,  # type: ignore[attr-defined]
+            contrast,
+            getattr(model, "replies", None),
+        )
         return OpenedUpstream(upstream, chat)
     note = f"{name} only completes: it continues the last message of a chat"
     upstream = LocalUpstream(model, contrast=contrast)

@@ -21,18 +21,16 @@ from drike.conversations.imitations import imitates_in_keys, texts_in
 from drike.conversations.memory import Memory, Standing
 from drike.conversations.rendering import Placement, Restating, added_tokens
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError
-from drike.gates.confirmation import questions
-from drike.gates.decision import Decision, YesOrNo
+from drike.gates.decision import Decision
 from drike.gateway.bodies import SMALL
-from drike.gateway.calls import Upstream, UpstreamCall, header_text
+from drike.gateway.calls import UpstreamCall, header_text
 from drike.gateway.edited import LONGEST_QUESTION, EditedRequest
 from drike.gateway.errors import RequestError, report
-from drike.gateway.feed import Answers, EditFeed, UnansweredError
+from drike.gateway.feed import EditFeed
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.requests import CHAT, COUNTS_TOKENS, EditableRequest, read_request
 from drike.gateway.unseen import ENDS_UNASKED, leaves_out, unread_question
-from drike.gateway.yes_or_no import Asked, Asker
 from drike.support.records import encodable
 
 # Stands for a client's call where an operator tries a chat.
@@ -47,9 +45,6 @@ _MOST_DEADLINES = 8
 # So many of what tools returned have one more, up to this many: an agent may send hundreds at once.
 _SOURCES_OF_DEADLINE = 8
 _MOST_DEADLINES_OF_SOURCES = 32
-# Rounds in which the upstream is asked: in each, about all uncertain edits of one turn.
-_MOST_ROUNDS = 8
-_SHARE_OF_QUESTIONS = 0.9  # of the time until the deadline; the rest is for editing
 
 
 _IMITATED_IN_KEY = (
@@ -61,16 +56,14 @@ _IMITATED_IN_KEY = (
 class _Task:
     """A request to be edited.
 
-    ask: whether the upstream is asked about uncertain edits. is_read: whether it is known that no
-    question hides in the request. is_trial: whether an operator tries
-    the request, so that no client waits and nothing is remembered. states_twice: whether the facts
-    of a question are stated behind it, too.
+    is_read: whether it is known that no question hides in the request. is_trial: whether an
+    operator tries the request, so that no client waits and nothing is remembered. states_twice:
+    whether the facts of a question are stated behind it, too.
     """
 
     request: EditableRequest
     call: UpstreamCall
     feed: EditFeed
-    ask: bool
     is_read: bool = False
     is_trial: bool = False
     states_twice: bool = False
@@ -98,18 +91,16 @@ class _Written:
 
 
 class RequestEditor:
-    """Edits requests, in steps: read, view, follow, confirm, render, splice.
+    """Edits requests, in steps: read, view, follow, render, splice.
 
     `edit` reads a request. `_write` then runs in a thread: it views the edits of this moment,
-    follows the conversation under them, renders the facts and splices them in. Where the gate is
-    uncertain about an edit, `_write` stops, `_confirm` asks the upstream, and `_write` begins anew.
+    follows the conversation under them, renders the facts and splices them in.
 
     chat, completion: how edits are written into chats, and into prompts to complete.
     """
 
     def __init__(
         self,
-        upstream: Upstream,
         *,
         chat: Placement,
         completion: Placement,
@@ -117,9 +108,7 @@ class RequestEditor:
         metrics: Metrics,
     ) -> None:
         self.mode = Mode(options.mode or Mode.SHADOW)
-        self.asks = options.ask
         self.placements = defaultdict(lambda: chat, {Api.COMPLETIONS: completion})
-        self._asker = Asker(upstream)
         self._options = options
         self._metrics = metrics
 
@@ -145,13 +134,10 @@ class RequestEditor:
         return seconds * (of_turns + of_sources)
 
     async def edit(
-        self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
+        self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str
     ) -> EditedRequest:
-        """The call's request under the edits that it concerns.
-
-        ask: whether to ask the upstream about uncertain edits. Raises RequestError.
-        """
-        edited = await self._edited_or_as_it_is(api, call, feed, request_id, ask=ask)
+        """The call's request under the edits that it concerns. Raises RequestError."""
+        edited = await self._edited_or_as_it_is(api, call, feed, request_id)
         if call.endpoint in COUNTS_TOKENS:  # no model answers
             return replace(edited, asked=(), keep=None)
         # What is noted has no text of the request but the question, by which its answer is judged.
@@ -161,7 +147,7 @@ class RequestEditor:
         return replace(edited, note=partial(feed.watch.note, outcome, metrics=self._metrics))
 
     async def _edited_or_as_it_is(
-        self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
+        self, api: Api, call: UpstreamCall, feed: EditFeed, request_id: str
     ) -> EditedRequest:
         """The call's request edited or, where that fails, as it came.
 
@@ -174,7 +160,7 @@ class RequestEditor:
         try:
             request = await _read(api, call, feed)
             mode = self.mode_for(feed, request.conversation)
-            task = _Task(request, call, feed, ask)
+            task = _Task(request, call, feed)
             if mode is Mode.ON and feed.enforces_for(task.conditions):
                 await self._require_read(task)
                 task = replace(task, is_read=True)
@@ -192,16 +178,11 @@ class RequestEditor:
             return EditedRequest(call.body, "degraded", mode)
 
     async def _with_facts(self, task: _Task, request_id: str, mode: Mode) -> EditedRequest:
-        """The request with its facts.
-
-        Raises TimeoutError, and RequestError where the answer about an enforced edit is missing.
-        """
-        written = await self._write_confirmed(task)
+        """The request with its facts. Raises TimeoutError, RequestError."""
+        written = await self._written(task)
         followed = written.followed
         if followed.decision:
             task.feed.record(request_id, followed.decision)
-        if mode is Mode.ON and _failed_on_enforced(followed):
-            raise _not_applied()
         if written.left_out:
             raise self._refused(ENDS_UNASKED)
         if mode is Mode.ON and followed.around and imitates_in_keys(task.request.values):
@@ -230,11 +211,8 @@ class RequestEditor:
             request=request,
         )
 
-    async def _write_confirmed(self, task: _Task) -> _Written:
-        """What `_write` returns once the upstream has answered about all uncertain edits.
-
-        Raises TimeoutError if that is late.
-        """
+    async def _written(self, task: _Task) -> _Written:
+        """What `_write` returns in the time that there is for it. Raises TimeoutError."""
         feed = task.feed
         began = time.perf_counter()
         turns = task.request.conversation.turns
@@ -245,28 +223,17 @@ class RequestEditor:
             thread = feed.aside
             memory = Memory()
             until = began + _SECONDS_TO_TRY
-            question_until = began + seconds
         else:
             thread = feed.deciding
             memory = None
             until = began + seconds
-            question_until = began + seconds * _SHARE_OF_QUESTIONS
 
-        answers = feed.answered.copy() if task.ask and not task.is_trial else Answers()
-        for _ in range(_MOST_ROUNDS):
-            write = partial(self._write, task, answers, memory=memory, until=until)
-            try:
-                return await thread.do(write, until)
-            except UnansweredError as missing:
-                answers |= await self._confirm(task, missing, question_until)
-        raise TimeoutError
+        return await thread.do(partial(self._write, task, memory=memory, until=until), until)
 
-    def _write(
-        self, task: _Task, answers: Answers, *, memory: Memory | None, until: float
-    ) -> _Written:
+    def _write(self, task: _Task, *, memory: Memory | None, until: float) -> _Written:
         """Follow the conversation under the edits of this moment, and splice the facts into it.
 
-        Raises UnansweredError where an answer of the upstream is missing, TimeoutError if late.
+        Raises TimeoutError if late.
         """
         conversation = task.request.conversation
         placement = self.placements[conversation.api]
@@ -276,11 +243,9 @@ class RequestEditor:
         follower = task.feed.follower(
             placement,
             sources=self._options.tool_results == "on",
-            answers=answers if task.ask else None,
             until=until,
             memory=memory,
             values=task.conditions,
-            asked=self._asked_for(task).key if task.ask else "",
         )
         # Follow.
         standing = task.feed.earlier.standing(conversation.before, follower.index)
@@ -301,25 +266,6 @@ class RequestEditor:
             raise TimeoutError
         return _Written(followed, body, left_out)
 
-    async def _confirm(self, task: _Task, missing: UnansweredError, until: float) -> Answers:
-        """What the upstream says about the uncertain candidates of a decision, all at once."""
-        seconds = until - time.perf_counter()
-        asked = self._asked_for(task)
-        asking = [
-            self._asker.ask(asked, question, seconds) for question in questions(missing.decision)
-        ]
-        verdicts = await asyncio.gather(*asking)
-        for verdict in verdicts:
-            self._metrics.questions.labels(verdict).inc()
-        answers = dict(zip(missing.keys, verdicts, strict=True))
-        if not task.is_trial:
-            task.feed.answered.remember(answers)
-        return answers
-
-    def _asked_for(self, task: _Task) -> Asked:
-        """Who is asked about the uncertain edits of a request."""
-        return self._asker.asked_for(task.call, task.request)
-
     def _second_try(
         self, task: _Task, followed: Followed, mode: Mode
     ) -> Callable[[], Awaitable[bytes]] | None:
@@ -338,24 +284,20 @@ class RequestEditor:
             return None
 
         async def body_with_facts_twice() -> bytes:
-            written = await self._write_confirmed(replace(task, states_twice=True))
+            written = await self._written(replace(task, states_twice=True))
             return written.body
 
         return body_with_facts_twice
 
-    async def trial(
-        self, chat: EditableRequest, feed: EditFeed, *, ask: bool = True
-    ) -> tuple[Decision, bytes]:
+    async def trial(self, chat: EditableRequest, feed: EditFeed) -> tuple[Decision, bytes]:
         """The decision on a chat that ends in a question, and the chat's body as it is edited.
 
         Neither is recorded. Raises RequestError if it takes too long.
         """
-        task = _Task(
-            chat, replace(TRIAL, tenant=feed.tenant), feed, ask=ask and self.asks, is_trial=True
-        )
+        task = _Task(chat, replace(TRIAL, tenant=feed.tenant), feed, is_trial=True)
         try:
             async with asyncio.timeout(_SECONDS_TO_TRY):
-                written = await self._write_confirmed(task)
+                written = await self._written(task)
         except TimeoutError:
             raise RequestError(
                 503, "too_slow", "the gate is busy, or the text takes it too long: try again"
@@ -402,7 +344,7 @@ class RequestEditor:
             return True
         try:
             texts = _texts_to_look_up(request.conversation)
-            conditions = _Task(request, call, feed, ask=False).conditions
+            conditions = _Task(request, call, feed).conditions
             earlier = feed.earlier.standing(request.conversation.before, feed.index) or Standing()
             names_enforced = partial(feed.enforced, texts, conditions, earlier.edit_ids)
             return await feed.aside.do(names_enforced, time.perf_counter() + self.deadline(feed))
@@ -456,15 +398,6 @@ def _keeper(task: _Task, followed: Followed) -> Callable[[str], None] | None:
     if before and conversation.stays:
         return partial(earlier.keep, before, standing=standing)
     return partial(earlier.keep, standing=standing, is_read=task.is_read)
-
-
-def _failed_on_enforced(followed: Followed) -> bool:
-    """Whether the upstream failed to say whether an enforced edit is concerned."""
-    uncertain = (candidate for decision in followed.decisions for candidate in decision.uncertain)
-    return any(
-        candidate.answer is YesOrNo.FAILED and candidate.edit.record.must_apply
-        for candidate in uncertain
-    )
 
 
 def _question(request: EditableRequest, followed: Followed) -> str:

@@ -18,8 +18,7 @@ from drike.edits.record import EditVersion, Status, StoreError
 from drike.edits.times import stamp
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
-from drike.gates.confirmation import questions
-from drike.gates.decision import Decision, Gate, YesOrNo
+from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.gateway.http.threads import WorkThread
 from drike.gateway.options import Switch, switches
@@ -33,34 +32,6 @@ from drike.stores.opening import TENANT
 from drike.stores.snapshots import Snapshot
 
 _MOST_RECORDED = 200  # decisions that are kept to be looked at
-_MOST_ANSWERS = 10_000  # of a model, that are remembered
-
-# A question to a model: a word for who is asked and how, the question, and the id and version of
-# the edit that it is about. So it holds all that was sent.
-AnswerKey = tuple[str, str, int, int]
-Answers = dict[AnswerKey, YesOrNo]
-
-
-class RememberedAnswers(Answers):
-    """The last answers of a model, without its failures: it may answer the next time."""
-
-    def remember(self, answers: Answers) -> None:
-        """Keep these, too."""
-        self.update(
-            (key, answer) for key, answer in answers.items() if answer is not YesOrNo.FAILED
-        )
-        while len(self) > _MOST_ANSWERS:
-            oldest = next(iter(self))
-            del self[oldest]
-
-
-class UnansweredError(Exception):
-    """A model has not been asked yet about a decision. keys: of the answers that are needed."""
-
-    def __init__(self, decision: Decision, keys: Sequence[AnswerKey]) -> None:
-        super().__init__(decision, keys)
-        self.decision = decision
-        self.keys = keys
 
 
 @dataclass(frozen=True)
@@ -73,15 +44,11 @@ class RecordedDecision:
 
 
 @dataclass(frozen=True)
-class _Memories:
-    """The facts of turns under one state of the edits.
-
-    asked: where a model is asked about uncertain edits. unasked: where none is.
-    """
+class _Remembered:
+    """The facts of turns under one state of the edits."""
 
     state: LiveState
-    unasked: Memory = field(default_factory=Memory)
-    asked: Memory = field(default_factory=Memory)
+    memory: Memory = field(default_factory=Memory)
 
 
 class EditFeed:
@@ -94,9 +61,9 @@ class EditFeed:
 
     live: the edits, their gate and the index over them as they are now. matched, missed: the last
     decisions. unanswered: questions that named a subject and got nothing. switch: the mode that
-    someone has switched to. answered: what models said about edits. earlier: what was decided on
-    conversations that the upstream keeps. deciding, aside: threads for decisions on requests and
-    for all else, so that tenants do not wait for others.
+    someone has switched to. earlier: what was decided on conversations that the upstream keeps.
+    deciding, aside: threads for decisions on requests and for all else, so that tenants do not wait
+    for others.
     """
 
     def __init__(
@@ -117,7 +84,6 @@ class EditFeed:
         self.unanswered = Unanswered()
         self.watch = Watch(clock, sampling)
         self.switch = Switch()
-        self.answered = RememberedAnswers()
         self.earlier = Earlier(clock)
         self.problem: str | None = None
         self.gate_problem: str | None = None
@@ -135,7 +101,7 @@ class EditFeed:
             prepare=self._prepare_edits,
             clock=clock,
         )
-        self._memories = _Memories(self.live.state)
+        self._remembered = _Remembered(self.live.state)
         store.alike = AlikeEdits(lambda: self.live.state.encoder)
         self.refresh()
         if self.problem:
@@ -190,9 +156,8 @@ class EditFeed:
             self.gate_problem = str(problem)
 
     def forget(self) -> None:
-        """Forget what models said about edits, and the facts of turns."""
-        self.answered.clear()
-        self._memories = _Memories(self.live.state)
+        """Forget the facts of turns."""
+        self._remembered = _Remembered(self.live.state)
 
     def _prepare_edits(self, edits: Sequence[EditVersion]) -> None:
         """Make ready for edits that are about to be in force."""
@@ -219,9 +184,8 @@ class EditFeed:
         tried.unanswered = Unanswered()
         tried.watch = Watch(self._clock)
         tried.switch = Switch()
-        tried.answered = RememberedAnswers()
         tried.live = self.live.with_index(index.changed(rivals, active))
-        tried._memories = _Memories(tried.live.state)
+        tried._remembered = _Remembered(tried.live.state)
         return tried
 
     def follower(
@@ -229,19 +193,14 @@ class EditFeed:
         placement: Placement,
         *,
         sources: bool = True,
-        answers: Answers | None = None,
         until: float | None = None,
         memory: Memory | None = None,
         values: Mapping[str, str] | None = None,
-        asked: str = "",
     ) -> Follower:
         """What decides by the gate and edits of this moment.
 
-        Raises TimeoutError; UnansweredError for a missing answer.
-
-        values: model and headers of a request, by which edits that are only for some requests
-        apply; None for all edits. answers: of a model about uncertain edits; None where none is
-        asked. asked: a word for that model, and for how it is asked. until: by `time.perf_counter`.
+        What is late raises TimeoutError. values: model and headers of a request, by which edits
+        that are only for some requests apply; None for all edits. until: by `time.perf_counter`.
         memory: used in place of the feed's own.
         """
         state = self.live.state
@@ -253,25 +212,19 @@ class EditFeed:
 
         def decide(query: str) -> Decision:
             require_time()
-            decision = state.gate.decide(query, index)
-            if answers is None or not decision.uncertain:
-                return decision
-            return _resolved(decision, asked, answers)
+            return state.gate.decide(query, index)
 
-        if answers is not None and YesOrNo.FAILED in answers.values():
-            memory = Memory()  # it may be answered the next time
         if memory is None:
-            memories = self._memories_of(state)
-            memory = memories.unasked if answers is None else memories.asked
-        return Follower(decide, index, placement, self.tenant, sources, memory, asked, require_time)
+            memory = self._memory_of(state)
+        return Follower(decide, index, placement, self.tenant, sources, memory, require_time)
 
-    def _memories_of(self, state: LiveState) -> _Memories:
+    def _memory_of(self, state: LiveState) -> Memory:
         """What is remembered under a state of the edits; what was under another one is dropped."""
-        memories = self._memories
-        if memories.state is not state:
-            memories = _Memories(state)
-            self._memories = memories
-        return memories
+        remembered = self._remembered
+        if remembered.state is not state:
+            remembered = _Remembered(state)
+            self._remembered = remembered
+        return remembered.memory
 
     def record(self, request_id: str, decision: Decision) -> None:
         """Keep a decision in `matched` or `missed`, if it has candidates."""
@@ -330,14 +283,3 @@ class EditFeed:
         """Ids of the edits of an index that must not be left out."""
         edits = [index.edits.get(edit_id) for edit_id in tuple(self._enforced)]
         return {edit.id for edit in edits if edit and edit.record.must_apply}
-
-
-def _resolved(decision: Decision, asked: str, answers: Answers) -> Decision:
-    """An uncertain decision by the answers of a model. Raises UnansweredError if one is missing."""
-    keys = [
-        (asked, question, candidate.edit.id, candidate.edit.version)
-        for candidate, question in zip(decision.uncertain, questions(decision), strict=True)
-    ]
-    if not answers.keys() >= set(keys):
-        raise UnansweredError(decision, keys)
-    return decision.resolved([answers[key] for key in keys])

@@ -1,6 +1,7 @@
 """A model of this process as an upstream, in OpenAI's form.
 
-It answers one request at a time, greedily, without sampling.
+It answers greedily, without sampling. Requests that wait together are answered together, if they
+ask for as many tokens and for no stream; all others one at a time.
 
 A model without a chat template, which only completes, completes the last message of a chat with one
 line.
@@ -11,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
 from drike.conversations.turns import Api, UnreadError, read
@@ -30,6 +32,7 @@ from drike.prompts import NO_CONTRAST, Against, Contrast
 from drike.support.records import encodable
 
 _MAX_WAITING = 64  # requests; more are refused
+_MAX_TOGETHER = 8  # requests that are answered at once
 _MAX_TOKENS = 4096  # that a request may ask for
 _REPLY_TOKENS = 256  # of a reply in a chat, where the request does not say
 
@@ -56,6 +59,13 @@ class WriteReply(Protocol):
         """The answer. tell: is given the text so far."""
 
 
+class WriteReplies(Protocol):
+    """Answers the messages of several chats together."""
+
+    def __call__(self, conversations: Sequence[list[Message]], max_tokens: int) -> list[Completion]:
+        """The answers, in order."""
+
+
 @dataclass(frozen=True)
 class _LocalRequest:
     """A request with messages of a chat, or else with a prompt.
@@ -73,11 +83,25 @@ class _LocalRequest:
     bare: _LocalRequest | None = None
 
 
+@dataclass(frozen=True)
+class _Waiting:
+    """A request that waits for its answer."""
+
+    request: _LocalRequest
+    completion: Future[Completion] = field(default_factory=Future)
+
+    @property
+    def tokens(self) -> int:
+        """The most tokens that its answer may have."""
+        return self.request.tokens or _REPLY_TOKENS
+
+
 class LocalUpstream(Upstream):
     """A model as an upstream.
 
-    reply: answers messages with role and content; None where it only completes texts. contrast:
-    answers under facts are contrasted with those without, unless alpha is 0.
+    reply: answers messages with role and content; None where it only completes texts. replies:
+    answers several chats together; None if it cannot. contrast: answers under facts are contrasted
+    with those without, unless alpha is 0.
     """
 
     def __init__(
@@ -85,13 +109,16 @@ class LocalUpstream(Upstream):
         model: LanguageModel,
         reply: WriteReply | None = None,
         contrast: Contrast = NO_CONTRAST,
+        replies: WriteReplies | None = None,
     ) -> None:
         self.name = model.info.name
         self.passes_credentials = False
         self.chats = reply is not None
         self._model = model
         self._reply = reply
+        self._replies = replies
         self._contrast = contrast
+        self._queue = deque[_Waiting]()  # requests that may be answered together
         # One thread, as a model is not safe to share between threads.
         self._thread = ThreadPoolExecutor(1, "drike-model")
         self._waiting = 0
@@ -193,21 +220,42 @@ class LocalUpstream(Upstream):
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
+            if self._replies and request.messages and request.bare is None and tell is None:
+                waiting = _Waiting(request)
+                self._queue.append(waiting)
+                await loop.run_in_executor(self._thread, self._answer_first, self._replies)
+                return _stopped(request, waiting.completion.result())
             return await loop.run_in_executor(self._thread, self._write, request, tell)
         finally:
             self._waiting -= 1
+
+    def _answer_first(self, replies: WriteReplies) -> None:
+        """Answer the first request that waits, and others that can be answered together with it.
+
+        It is called once for each request, in order, so that each is answered by its call or an
+        earlier one.
+        """
+        if not self._queue:
+            return
+        tokens = self._queue[0].tokens
+        together = [waiting for waiting in self._queue if waiting.tokens == tokens][:_MAX_TOGETHER]
+        for waiting in together:
+            self._queue.remove(waiting)
+        try:
+            _answer(together, replies)
+        except ModelError:
+            for waiting in together:  # those that can be answered alone are
+                try:
+                    _answer([waiting], replies)
+                except ModelError as problem:
+                    waiting.completion.set_exception(problem)
 
     def _write(self, request: _LocalRequest, tell: Tell | None) -> Completion:
         if request.messages and self._reply:
             completion = self._replied_to(request, self._reply, tell)
         else:
             completion = self._continued(request)
-
-        text = completion.text.lstrip() if request.messages else completion.text
-        ends = [text.find(stop) for stop in request.stop if stop in text]
-        if ends:
-            text = text[: min(ends)]
-        return replace(completion, text=text)
+        return _stopped(request, completion)
 
     def _replied_to(
         self, request: _LocalRequest, reply: WriteReply, tell: Tell | None
@@ -230,6 +278,24 @@ class LocalUpstream(Upstream):
         contrastive = cast("ContrastiveModel", self._model)
         [completion] = contrastive.generate_contrasted(prompts, [against], tokens, stop)
         return completion
+
+
+def _answer(together: Sequence[_Waiting], replies: WriteReplies) -> None:
+    """Answer requests for as many tokens. Raises ModelError, and has answered none of them then."""
+    conversations = [waiting.request.messages for waiting in together]
+    for waiting, completion in zip(
+        together, replies(conversations, together[0].tokens), strict=True
+    ):
+        waiting.completion.set_result(completion)
+
+
+def _stopped(request: _LocalRequest, completion: Completion) -> Completion:
+    """A completion up to the texts that are to stop it."""
+    text = completion.text.lstrip() if request.messages else completion.text
+    ends = [text.find(stop) for stop in request.stop if stop in text]
+    if ends:
+        text = text[: min(ends)]
+    return replace(completion, text=text)
 
 
 def _text_to_continue(request: _LocalRequest) -> str:

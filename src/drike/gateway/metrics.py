@@ -26,12 +26,6 @@ class Metrics:
             buckets=_OVERHEAD_BUCKETS,
             registry=registry,
         )
-        self.questions = Counter(
-            "drike_questions",
-            "Questions to the upstream whether an edit is concerned, by its answer",
-            ["answer"],
-            registry=registry,
-        )
         self.unread = Counter(
             "drike_unread",
             "Bodies whose texts could not be read, by why",

@@ -37,8 +37,8 @@ class GatewayOptions:
     none for a model that chats, all for a local one that only completes. gate: a name or a file;
     None is the store's own if it has one, else "calibrated", or "named" where no encoder is
     installed. mode: a `Mode`; None is "on" over a local model, else "shadow". deadline_ms: to
-    decide on and edit a request; None is 50, 250 where the gate asks an encoder, 2000 where the
-    upstream is asked, 5000 over a local model. retry_slips: ask again where an answer states an old
+    decide on and edit a request; None is 50, 250 where the gate asks an encoder, 5000 over a
+    local model. retry_slips: ask again where an answer states an old
     object. keep_samples: of each edit and outcome. contrast: alpha of `Contrast`, for a local
     model. timeout: in seconds. traces: the address
     of a collector, or None for no traces.
@@ -58,7 +58,6 @@ class GatewayOptions:
     gate: str | None = None
     gate_threshold: float | None = None
     relations: list[Path] | None = None
-    ask: bool = False
     contrast: float = 0.0
     retry_slips: bool = False
     notify: str | None = None

@@ -25,7 +25,6 @@ from drike.gateway.assembly import (
     gate_for,
     note_on_policy,
     open_upstream,
-    require_answerable,
     with_model,
 )
 from drike.gateway.calls import Upstream
@@ -67,10 +66,9 @@ CHAT_EXAMPLE = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")
 _SECONDS_TO_WAIT = 3.0  # for others that hold the store: less than admin requests wait
 _PREPARED = 200  # edits at most whose demonstrations are looked up before they are in force
 
-# Milliseconds to decide on a request, where --deadline-ms is not given. Before an upstream that is
-# not asked about edits, the gate decides how long it needs (`RequestEditor.deadline`).
+# Milliseconds to decide on a request, where --deadline-ms is not given. Before an upstream, it
+# depends on the gate's encoder (`RequestEditor.deadline`).
 _DEADLINE_OF_LOCAL_MODEL = 5000.0
-_DEADLINE_WITH_QUESTIONS = 2000.0
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,6 @@ def start(options: GatewayOptions, parts: GatewayParts) -> Started:
     placements = chosen_placements(choice, options, usual_placements, parts.placements, notes)
     upstream = opened_upstream.upstream
     editor = RequestEditor(
-        upstream,
         chat=placements.chat,
         completion=placements.completion,
         options=options,
@@ -187,12 +184,8 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
 
 def _with_defaults(options: GatewayOptions, store: str) -> GatewayOptions:
     """The options with a mode, and with a deadline where it does not depend on the gate."""
-    if not options.upstream:
-        deadline: float | None = _DEADLINE_OF_LOCAL_MODEL
-        mode = Mode.ON
-    else:
-        deadline = _DEADLINE_WITH_QUESTIONS if options.ask else None
-        mode = Mode.SHADOW
+    deadline = None if options.upstream else _DEADLINE_OF_LOCAL_MODEL
+    mode = Mode.SHADOW if options.upstream else Mode.ON
     return replace(
         options,
         mode=options.mode or mode,
@@ -334,7 +327,6 @@ def _origin(host: str, port: int) -> str:
 
 def _open_ports(sockets: Sequence[socket.socket], options: GatewayOptions, feed: EditFeed) -> None:
     """Let sockets listen once requests can be answered. Raises DrikeError if they cannot be."""
-    require_answerable(options, feed.gate)
     _warm_up(feed.gate, feed.index.encoder)
     for opened_socket in sockets:
         open_port(opened_socket)

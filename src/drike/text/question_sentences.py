@@ -125,7 +125,7 @@ def _repeats(text: str, sentence: Sentence) -> bool:
 def _is_of_name(word: str) -> bool:
     if word in word_list("small words"):
         return True
-    return word[0].isupper() and not phrase_at(word, "common")
+    return (word[0].isupper() or word.isdigit()) and not phrase_at(word, "common")
 
 
 def _is_incomplete(text: str, sentence: Sentence, before: Sentence) -> bool:

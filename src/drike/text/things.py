@@ -21,7 +21,7 @@ from drike.text.words import words
 
 _LISTS = data_sections("text/things.txt")
 _MOST_WORDS = 3  # of a name of a thing
-_SUBJECT = "it"
+SUBJECT = "it"
 _SHORTEST_STEM, _LONGEST_STEM = 4, 6  # letters by which forms of a word are told from other words
 _LONGEST_ENDING = 4
 _SHORTEST_MISSPELT = 5
@@ -92,8 +92,8 @@ def compared_things(question: Said, fact: Said, answer: str) -> ThingsInCommon:
 
     answer: what the fact says; a thing that it names is no other than the fact's.
     """
-    words_of_fact = (*_all_names(fact.text), *_all_names(answer))
-    words_of_question = _all_names(question.text)
+    words_of_fact = (*names_of_things(fact.text), *names_of_things(answer))
+    words_of_question = names_of_things(question.text)
     things_of_question = things(question.text)
     shared = {thing for thing in things_of_question if _is_among(thing, words_of_fact)}
     extra = things_of_question - shared - question.foreign
@@ -118,7 +118,7 @@ def compared_things(question: Said, fact: Said, answer: str) -> ThingsInCommon:
 @lru_cache(4_096)
 def things(text: str) -> frozenset[str]:
     """The things that a text names."""
-    return frozenset(filter(_is_thing, _all_names(text)))
+    return frozenset(filter(_is_thing, names_of_things(text)))
 
 
 @lru_cache(4_096)
@@ -131,7 +131,7 @@ def _joined(text: str) -> frozenset[str]:
     said_words = words(text)
     joined: list[str] = []
     for place, word in enumerate(said_words):
-        if word == _SUBJECT:
+        if word == SUBJECT:
             joined += _joined_before(said_words[:place])
             if said_words[place + 1 : place + 2] == ["s"]:
                 joined += _noun_at(said_words[place + 2 : place + 2 + _MOST_BEHIND])
@@ -185,7 +185,7 @@ def _limits_by_noun(text: str) -> Mapping[str, frozenset[str]]:
     limits_by_noun: dict[str, frozenset[str]] = {}
     before: list[str] = []
     limited: str | None = None  # the noun before "of", which the next words limit
-    for name in _all_names(text):
+    for name in names_of_things(text):
         if name in _OF and before:
             limited = before[-1]
             before = []
@@ -204,7 +204,7 @@ def _limits_by_noun(text: str) -> Mapping[str, frozenset[str]]:
 
 
 @lru_cache(4_096)
-def _all_names(text: str) -> tuple[str, ...]:
+def names_of_things(text: str) -> tuple[str, ...]:
     """The words of a text, all names of one thing alike."""
     return tuple(_names(words(text)))
 
@@ -242,8 +242,8 @@ def _is_thing(name: str) -> bool:
         return True
     if len(name) < _SHORTEST_THING or name[0].isdigit() or name.endswith("ly"):
         return False
-    is_word = name != _SUBJECT and not is_empty(name)
-    return is_word and name not in _no_things() and _stem(name) not in _stems_of_relations()
+    is_word = name != SUBJECT and not is_empty(name)
+    return is_word and name not in no_things() and _stem(name) not in _stems_of_relations()
 
 
 @cache
@@ -253,7 +253,7 @@ def _audiences() -> frozenset[str]:
 
 
 @cache
-def _no_things() -> frozenset[str]:
+def no_things() -> frozenset[str]:
     """The words that name nothing by themselves."""
     return frozenset(words(" ".join(_LISTS["generic"])))
 

@@ -56,7 +56,22 @@ _SHOWS = {kind: re.compile(pattern, re.I) for kind, pattern in _SHOWING.items()}
 # What a question may be answered with, by each way in which it is put.
 _TIMES = frozenset(("clock", "date", "period", "number"))
 _AMOUNTS = frozenset(("number", "period", "share"))
-_ASKED = (
+_NAMES = frozenset(("name", "address", "email", "phone"))
+_ASKED: tuple[tuple[str, frozenset[str] | None], ...] = (
+    # "How do I file it?" asks for a way, and "why" for a reason; no figure is one.
+    (
+        r"^\W*(?:(?:and|so|but|ok|hi|hello|hey|please)\W+)*"
+        r"how (?:(?:do|does|can|could|should|would|must|will) (?:i|we|you|one|they|people|it)|to)\b"
+        r"(?! (?:often|pay|cost|charge)\b)",
+        _NAMES,
+    ),
+    (r"^\W*(?:(?:and|so|but)\W+)*why\b", frozenset(())),
+    (
+        r"\b(?:what|which) (?:brands?|makes?|models?|kinds?|types?|sorts?|materials?|colou?rs?"
+        r"|languages?|formats?|currenc(?:y|ies)|operating systems?|flavou?rs?|brand of)\b",
+        _NAMES | {"number"},
+    ),
+    (r"\bhow often\b", frozenset(("period", "number", "date"))),
     (r"\b(?:contact|reach|write to|get in touch|turn to|ring|call|phone)\b", None),
     (r"\b(?:e-?mail)\b", frozenset(("email",))),
     (r"\b(?:tele)?phone number\b|\bwhat number\b.*\bcall\b", frozenset(("phone", "number"))),

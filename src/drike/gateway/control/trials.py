@@ -44,10 +44,7 @@ class Trials:
         """The decision on a query."""
         params = call.request.query_params
         chat = one_message(params.get("model", "default"), params.get("q", ""))
-        asks = params.get("ask") != "no"
-        if asks and self.editor.asks:
-            self.limits.spend(call.principal, 1)
-        decision, _ = await self.editor.trial(chat, call.feed, ask=asks)
+        decision, _ = await self.editor.trial(chat, call.feed)
         return decision_json(decision, call.feed)
 
     async def ask(self, call: AdminCall) -> Json:
@@ -59,7 +56,7 @@ class Trials:
             raise ValueError("query, model or max_tokens is missing, or is not of its type")
         chat = one_message(model, query, max_tokens=max_tokens)
         with self.limits.trial(call.principal):
-            self.limits.spend(call.principal, self._calls_for(edited=1, unedited=1))
+            self.limits.spend(call.principal, 2)
             async with while_connected(call.request.receive):
                 decision, edited = await self.editor.trial(chat, call.feed)
                 before = await self._answer(chat.body, call.feed)
@@ -84,19 +81,10 @@ class Trials:
             feed = await in_daemon_thread(call.feed.trying, [edit])
             questions = await in_daemon_thread(_questions_about, edit, feed)
             unedited = sum(not question.kind.concerns for question in questions)
-            calls = self._calls_for(edited=len(questions), unedited=unedited)
-            self.limits.spend(call.principal, calls)
+            self.limits.spend(call.principal, len(questions) + unedited)
             async with while_connected(call.request.receive):
                 verdicts = [await self._verdict(question, model, feed) for question in questions]
         return await in_daemon_thread(_verdicts_json, edit, verdicts)
-
-    def _calls_for(self, *, edited: int, unedited: int) -> int:
-        """How many requests to the upstream so many questions take, with edits and without.
-
-        The gate may ask about each as well.
-        """
-        asked_by_gate = edited if self.editor.asks else 0
-        return edited + unedited + asked_by_gate
 
     async def _verdict(self, question: EditQuestion, model: str, feed: EditFeed) -> EditVerdict:
         chat = one_message(model, question.text, max_tokens=_TOKENS)
@@ -168,7 +156,7 @@ def _verdicts_json(edit: EditVersion, verdicts: Sequence[EditVerdict]) -> Json:
 
 def decision_json(decision: Decision, feed: EditFeed) -> Json:
     """A decision with the best of the candidates that were considered."""
-    return {
+    values: Json = {
         "query": decision.query,
         "fired": [edit_json(edit, feed) for edit in decision.matched],
         "considered": [
@@ -179,15 +167,15 @@ def decision_json(decision: Decision, feed: EditFeed) -> Json:
             feed.gate, "threshold", None
         ),  # of probabilities, which names have not
     }
+    if decision.left_out:
+        values["left_out"] = [edit_json(edit, feed) for edit in decision.left_out]
+    return values
 
 
 def _candidate_json(candidate: Candidate, feed: EditFeed) -> Json:
-    values: Json = {
+    return {
         "edit": edit_json(candidate.edit, feed),
         "probability": candidate.probability,
         "name": candidate.name,
         "features": dict(candidate.features),
     }
-    if candidate.answer:
-        values["answer"] = candidate.answer
-    return values

@@ -275,7 +275,7 @@ class Gateway:
         if call.method == "POST":
             api = APIS.get(endpoint)
             if api is not None:
-                return await editor.edit(api, call, feed, request_id, ask=editor.asks)
+                return await editor.edit(api, call, feed, request_id)
             if endpoint.endswith(_ENDS_FOR_TEXT):
                 problem = UnreadError("path", f"{endpoint} is not read")
                 return editor.unread(call, feed, problem)
@@ -290,9 +290,8 @@ class Gateway:
         """Answer another gateway's webhook. Raises RequestError."""
 
         async def edit(chat: bytes) -> bytes:
-            # Asking nobody about uncertain edits: a webhook has neither the model nor its key.
             chat_call = replace(call, body=chat)
-            edited = await self.editor.edit(Api.CHAT, chat_call, feed, visit.request_id, ask=False)
+            edited = await self.editor.edit(Api.CHAT, chat_call, feed, visit.request_id)
             edited.note(None)
             visit.trace.decided(edited)
             visit.outcome = edited.scope

@@ -4,6 +4,7 @@ Four are facts of the world with a made-up new object, six are of an invented co
 model knows.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -99,6 +100,8 @@ async def ask_about(
 ) -> AsyncGenerator[FactAnswers]:
     """Ask a model about facts, and yield the answers about each as soon as they are there.
 
+    What does not depend on another answer is asked at the same time.
+
     edit: edits a request as a gateway does in whose store all the facts are. Raises ModelError.
     """
 
@@ -112,17 +115,26 @@ async def ask_about(
         return given.text
 
     for fact in facts:
-        before = await answer(fact.question, edited=False)
-        after = await answer(fact.question)
+        before, after, reworded, other_before = await asyncio.gather(
+            answer(fact.question, edited=False),
+            answer(fact.question),
+            answer(fact.rewording),
+            answer(fact.other, edited=False),
+        )
+        challenged, followed_up, other = await asyncio.gather(
+            answer(fact.question, after, CHALLENGE),
+            answer(fact.question, after, fact.follow_up),
+            answer(fact.other),
+        )
         yield FactAnswers(
             fact,
             before=before,
             after=after,
-            reworded=await answer(fact.rewording),
-            challenged=await answer(fact.question, after, CHALLENGE),
-            followed_up=await answer(fact.question, after, fact.follow_up),
-            other_before=await answer(fact.other, edited=False),
-            other=await answer(fact.other),
+            reworded=reworded,
+            challenged=challenged,
+            followed_up=followed_up,
+            other_before=other_before,
+            other=other,
         )
 
 

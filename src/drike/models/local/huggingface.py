@@ -15,12 +15,11 @@ from typing import Any
 
 import torch
 import transformers
-from torch.nn.functional import linear
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.errors import ModelError
-from drike.models.local import tokens
+from drike.models.local import preparation, tokens
 from drike.models.local.architecture import context_window
 from drike.models.local.attention import use_given_masks
 from drike.models.local.checkpoints import open_checkpoint, refusal
@@ -46,7 +45,6 @@ from drike.models.protocols import (
 from drike.prompts import Against, Contrast
 from drike.support.huggingface import commit_of
 
-_HEAD_ROWS = 16384
 _REPEATED = 256  # tokens of a text that is read twice: some models draw numbers for long ones only
 _EDITS_PER_CALL = 32  # whose trees fill a card
 _IDENTIFYING = 64  # numbers of every tensor; all of them would take seconds to read
@@ -113,8 +111,8 @@ class HuggingFaceModel:
             tokens.check_template(tokenizer, name)
         model.train(False).requires_grad_(False)
         use_given_masks(model)
-        _decode_greedily(model, tokenizer)
-        _head_in_float32(model)
+        preparation.decode_greedily(model, tokenizer)
+        preparation.head_in_float32(model)
         self.template: Template = template
         self.usage = Usage()
         self._model = model
@@ -291,6 +289,20 @@ class HuggingFaceModel:
             prompt, bare_prompt, contrast, max_tokens=max_tokens, tell=tell
         )
 
+    def replies(
+        self, conversations: Sequence[list[dict[str, str]]], max_tokens: int
+    ) -> list[Completion]:
+        """Answer several conversations together, greedily, in order.
+
+        On a CPU this takes little longer than one of them, as what takes the time is to read the
+        weights for each token. Raises ModelError.
+        """
+        prompts = [self._encode_messages(messages) for messages in conversations]
+        lengths = [len(prompt) for prompt in prompts]
+        for length in lengths:
+            self._check_length(length, max_tokens, "to be written")
+        return self._scorer.within_memory(lambda: self._write(prompts, max_tokens, None), lengths)
+
     def _encode_messages(self, messages: list[dict[str, str]]) -> Tokens:
         text = tokens.render_chat(self._tokenizer, messages)
         [encoded], _ = tokens.encode(self._tokenizer, [text], "chat")
@@ -445,41 +457,6 @@ def _device(name: str | None) -> torch.device:
             f"there is no device {name!r} here: choose cpu, or leave the choice to drike"
         ) from error
     return device
-
-
-def _decode_greedily(model: PreTrainedModel, tokenizer: Tokenizer) -> None:
-    """Drop a checkpoint's settings for generation but the tokens that end a text.
-
-    Others are penalties and sampling.
-    """
-    end_tokens = getattr(model.generation_config, "eos_token_id", None)
-    if end_tokens is None:
-        end_tokens = tokenizer.eos_token_id
-    if isinstance(end_tokens, int):
-        end_tokens = [end_tokens]
-    settings: Any = transformers.GenerationConfig
-    model.generation_config = settings(eos_token_id=end_tokens)
-
-
-def _head_in_float32(model: Any) -> None:
-    """Compute the logits of half-precision weights in float32.
-
-    The model still applies its own caps and scales.
-    """
-    head = model.get_output_embeddings()
-    if type(head) is not torch.nn.Linear or head.weight.dtype == torch.float32:
-        return  # a quantised head has its own arithmetic
-
-    def precisely(
-        module: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor
-    ) -> torch.Tensor:
-        hidden = inputs[0].float()
-        # In slices of the vocabulary, so that no float32 copy of the whole matrix is ever held.
-        slices = module.weight.split(_HEAD_ROWS)
-        logits = torch.cat([linear(hidden, rows.float()) for rows in slices], dim=-1)
-        return logits if module.bias is None else logits + module.bias.float()
-
-    head.register_forward_hook(precisely)
 
 
 def _key_of(request: Request) -> bytes:

@@ -10,7 +10,6 @@ from drike.edits.edit import Edit
 from drike.edits.record import as_stored
 from drike.encoders import TextEncoder
 from drike.gates.by_name import EveryQuery
-from drike.gates.confirmation import require_uncertainty
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.live.live_edits import LiveEdits
@@ -48,9 +47,8 @@ class EditedModel:
     edits: a store, whose changes take effect at the next query; or one edit or several, of which
     the later one holds where two share a query. gate: None is the store's own, else the default
     one, or `Named` where no encoder is installed; `EveryQuery()` is the paper's protocol. encoder:
-    of the vectors that the gate compares. ask: ask the model, yes or no, where the gate is
-    uncertain. Raises ValueError for no edits, and for one without a subject, which only
-    `EveryQuery` can use; UsageError for `ask` with a gate that is never uncertain.
+    of the vectors that the gate compares. Raises ValueError for no edits, and for one without a
+    subject, which only `EveryQuery` can use.
     """
 
     def __init__(
@@ -61,18 +59,14 @@ class EditedModel:
         *,
         gate: Gate | None = None,
         encoder: TextEncoder | None = None,
-        ask: bool = False,
     ) -> None:
         store = None if isinstance(edits, Edit | Sequence) else edits
         gate = gate or open_gate(store)
-        if ask:
-            require_uncertainty(gate, "give gate=drike.default_gate(), or leave ask out")
         encoder = encoder or encoder_of(gate)
 
         self.model = model
         self.editor = editor
         self.gate = gate
-        self._verifier = model if ask else None
         self._live: LiveEdits | None = None
         self._index = EditIndex()
         if isinstance(edits, Edit | Sequence):
@@ -96,7 +90,7 @@ class EditedModel:
         return decision
 
     def _decide_each(self, queries: Sequence[str]) -> list[Decision]:
-        return route_each(self.gate, self.index, queries, self._verifier)
+        return route_each(self.gate, self.index, queries)
 
     def prompt(self, query: str) -> Prompt:
         """Everything the model is given for a query."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from drike.gates.decision import Candidate, Decision
+from drike.gates.decision import Decision
 from drike.prompts import Role
 from drike.research.editors.columns import EditorColumn
 from drike.support.table import Table, as_markdown, markdown_text, visible
@@ -94,7 +94,7 @@ def _candidates_table(decision: Decision) -> Table:
             candidate.edit.record.edit.fact,
             candidate.name or "",
             f"{candidate.probability:.3f}",
-            _candidate_note(candidate, is_matched=candidate.edit.id in matched),
+            "fires" if candidate.edit.id in matched else "",
         )
         rows.append(row)
     notes = []
@@ -103,13 +103,3 @@ def _candidates_table(decision: Decision) -> Table:
         notes.append(f"{hidden} less probable ones are not shown.")
     header = ("edit", "fact", "named as", "p", "")
     return Table("Edits considered", header, tuple(rows), tuple(notes), wide=True)
-
-
-def _candidate_note(candidate: Candidate, *, is_matched: bool) -> str:
-    """Whether a candidate is matched, and what the model answered about it, if it was asked."""
-    notes = []
-    if is_matched:
-        notes.append("fires")
-    if candidate.answer:
-        notes.append(f"(model: {candidate.answer})")
-    return " ".join(notes)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from drike.edits.edit import EditCase
 from drike.edits.record import EditVersion
 from drike.gates.decision import Decision, Gate
-from drike.models.protocols import LanguageModel
 from drike.research.deployment.routing import route_each
 from drike.research.deployment.simulated_stores import SimulatedStores, edits_asked_for
 
@@ -37,22 +36,20 @@ def gate_records(
     stores: SimulatedStores,
     cases: Sequence[EditCase],
     unrelated: Sequence[str] = (),
-    model: LanguageModel | None = None,
 ) -> Iterator[GateRecord]:
     """What a gate decides about cases `with_stores`, and about unrelated questions.
 
-    Each case's probes are put to its store, unrelated questions to the whole one. model: is asked
-    where the gate is uncertain.
+    Each case's probes are put to its store, unrelated questions to the whole one.
     """
     for case in cases:
         of_case = stores.versions_of(case.edits)
         index = stores.index_for(case.edits)
         queries = [probe.query for probe in case.asked]
-        decisions = route_each(gate, index, queries, model)
+        decisions = route_each(gate, index, queries)
         for probe, decision in zip(case.asked, decisions, strict=True):
             asked_for = edits_asked_for(probe, of_case, index)
             yield _record(case.case_id, probe.aspect.value, decision, asked_for)
-    for decision in route_each(gate, stores.whole, unrelated, model):
+    for decision in route_each(gate, stores.whole, unrelated):
         yield _record("", "unrelated", decision, asked_for=[])
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from drike.edits.edit import Edit
 from drike.gates.decision import Gate
-from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
 from drike.research.deployment.routing import route_each, write_prompts
 from drike.research.deployment.simulated_stores import SimulatedStores
@@ -14,15 +13,11 @@ from drike.research.editors.editor import Editor
 
 @dataclass(frozen=True)
 class GatedEditor:
-    """An editor behind a gate: each query gets the edits that it concerns, or none at all.
-
-    model: is asked, yes or no, where the gate is uncertain.
-    """
+    """An editor behind a gate: each query gets the edits that it concerns, or none at all."""
 
     editor: Editor
     gate: Gate
     stores: SimulatedStores
-    model: LanguageModel | None = None
 
     @property
     def name(self) -> str:
@@ -32,5 +27,5 @@ class GatedEditor:
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One prompt per query, in order, under the edits in force that it concerns."""
         index = self.stores.index_for(edits)
-        decisions = route_each(self.gate, index, queries, self.model)
+        decisions = route_each(self.gate, index, queries)
         return write_prompts(self.editor, decisions)

@@ -4,23 +4,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from drike.edits.edit import Edit
-from drike.gates.confirmation import verify
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
-from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
 from drike.research.editors.editor import Editor
 from drike.research.editors.query_policy import applied
 
 
-def route_each(
-    gate: Gate, index: EditIndex, questions: Sequence[str], model: LanguageModel | None = None
-) -> list[Decision]:
-    """The decision on each question. model: is asked about all uncertain edits, in one call."""
-    decisions = [gate.decide(question, index) for question in questions]
-    if model is None:
-        return decisions
-    return verify(decisions, model)
+def route_each(gate: Gate, index: EditIndex, questions: Sequence[str]) -> list[Decision]:
+    """The decision on each question."""
+    return [gate.decide(question, index) for question in questions]
 
 
 def write_prompts(editor: Editor, decisions: Sequence[Decision]) -> list[Prompt]:

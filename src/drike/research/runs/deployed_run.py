@@ -27,19 +27,17 @@ from drike.research.runs.readable import require_readable
 class Deployment:
     """A gate before stores of edits.
 
-    questions: some that concern no edit. model: to ask where the gate is uncertain.
+    questions: some that concern no edit.
     """
 
     gate: Gate
     stores: SimulatedStores
     questions: Sequence[str]
-    model: LanguageModel | None = None
 
     @property
     def name(self) -> str:
         """The gate's name."""
-        name = type(self.gate).__name__
-        return f"{name} and the model's yes or no" if self.model else name
+        return type(self.gate).__name__
 
     @property
     def size(self) -> int:
@@ -49,7 +47,7 @@ class Deployment:
 
     def editors(self, editors: Sequence[Editor]) -> list[GatedEditor]:
         """The editors behind the gate."""
-        return [GatedEditor(editor, self.gate, self.stores, self.model) for editor in editors]
+        return [GatedEditor(editor, self.gate, self.stores) for editor in editors]
 
 
 @dataclass(frozen=True)
@@ -87,10 +85,6 @@ def run_deployed(
     if not judging.rule.by_scores:
         written = [outcome.answer for each in outcomes.values() for outcome in each]
         require_readable(model, written, f" (they are kept in {folder})")
-    decisions = list(
-        gate_records(
-            deployment.gate, deployment.stores, cases, deployment.questions, deployment.model
-        )
-    )
+    decisions = list(gate_records(deployment.gate, deployment.stores, cases, deployment.questions))
     files.write_lines(folder / part / files.GATE, map(asdict, decisions))
     yield DeployedEvaluation(outcomes, decisions)

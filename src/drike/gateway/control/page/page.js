@@ -139,8 +139,7 @@
           h('span', {class: fired.has(candidate.edit.id) ? 'pill good' : 'pill'}, !fired.has(candidate.edit.id) ? 'does not fire' : candidate.edit.status === 'shadow' ? 'fires, only counted' : 'fires'), ' ',
           h('meter', {min: 0, max: 1, value: candidate.probability, 'aria-label': 'probability'}), ` ${percent(candidate.probability)}`,
           decision.threshold == null ? '' : ` \u00b7 it fires from ${percent(decision.threshold)} on`,
-          candidate.name ? ` \u00b7 the question names \u201c${candidate.name}\u201d` : ' \u00b7 the question names nothing of it',
-          candidate.answer ? ` \u00b7 the model was asked: ${candidate.answer}` : ''), features(candidate)),
+          candidate.name ? ` \u00b7 the question names \u201c${candidate.name}\u201d` : ' \u00b7 the question names nothing of it'), features(candidate)),
         h('div', {class: 'does'}, fired.has(candidate.edit.id) ? never(candidate.edit, text) : should(candidate.edit, text))))));
   }
 
@@ -158,7 +157,7 @@
     try {
       $('answers').hidden = $('as-sent').hidden = true;
       const model = $('model').value.trim(), named = model ? {model} : {};
-      showDecision(await api(`decide?${new URLSearchParams({q: query, ...named, ...(both ? {ask: 'no'} : {})})}`));
+      showDecision(await api(`decide?${new URLSearchParams({q: query, ...named})}`));
       if (!both) return;
       const answer = await api('try', {query, ...named});
       showDecision(answer.decision);
