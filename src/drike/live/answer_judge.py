@@ -6,20 +6,21 @@ never asked whether an answer "flipped", which models answer yes to nearly anyth
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from drike.answers.contents import content_of
 from drike.answers.outcomes import Stated
+from drike.answers.thoughts import without_thoughts
 from drike.edits.record import EditRecord
-from drike.gates.confirmation import answer_of
-from drike.gates.decision import YesOrNo
 from drike.models.answers import complete
 from drike.models.protocols import LanguageModel
 from drike.prompts import YES_OR_NO, Prompt
 from drike.support.table import visible
 
 _UNDECIDED = (Stated.NEITHER, Stated.PARTLY)
+_YES_OR_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 _LONGEST = 4_000  # characters of an answer
 
 
@@ -78,11 +79,17 @@ def settled(answers: Sequence[JudgedAnswer], model: LanguageModel) -> list[State
 
 def _settled(answer: JudgedAnswer, said: Iterator[str]) -> Stated:
     """The verdict by the model's next words, one for each prompt of the answer."""
-    verdicts = [answer_of(next(said)) for _ in answer.prompts]
+    verdicts = [_yes_or_no(next(said)) for _ in answer.prompts]
     new = verdicts[0]
-    old = verdicts[1] if len(verdicts) > 1 else YesOrNo.NO
-    if (new, old) == (YesOrNo.YES, YesOrNo.NO):
+    old = verdicts[1] if len(verdicts) > 1 else "no"
+    if (new, old) == ("yes", "no"):
         return Stated.NEW
-    if (new, old) == (YesOrNo.NO, YesOrNo.YES):
+    if (new, old) == ("no", "yes"):
         return Stated.OLD
     return answer.stated
+
+
+def _yes_or_no(text: str) -> str:
+    """What a model said, by its first word; "" for anything else."""
+    match = _YES_OR_NO.match(without_thoughts(text))
+    return match[1].lower() if match else ""
