@@ -16,6 +16,11 @@ from drike.text.spelling import corrected
     [
         ("Wie hoch ist it?", "how high is it?"),
         ("Wie viele Kinder hatte it?", "how many children had it?"),
+        ("Wann öffnet die Apotheke im it?", "when opens the pharmacy in the it?"),
+        ("Welche Reichweite hat it?", "which range has it?"),
+        ("¿Cuál es el preaviso en it?", "¿which is the notice period in it?"),
+        ("Quel est le préavis chez it ?", "what is the notice period at it ?"),
+        ("it的停车费是多少?", "it of parking fee is how many ?"),
         ("¿Cuántos habitantes tiene it?", "¿how many inhabitants people has it?"),
         ("cual es la poblacion de it", "which is the population of it"),
         ("Combien coûte it ?", "how much cost it ?"),

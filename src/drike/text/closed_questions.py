@@ -19,7 +19,9 @@ _LONGEST = 300  # characters of a question that is read
 _CLOSED = re.compile(
     r"\W*(?:(?:and|so|but|or|ok|okay|hi|hello|hey|please|also|btw|then)\W+)*"
     r"(?:is|are|am|was|were|do|does|did|can|could|may|might|will|would|should|must|has|have)\b"
-    r"(?! (?:you|i) (?:know|tell|say|remind|ask|please))",
+    r"(?! (?:you|i) (?:know|tell|say|remind|ask|please))"
+    # Word by word from languages in which the verb is no first word: "¿it has a pool?".
+    r"|\W*(?:it|there) (?:is|are|has|have|can|does)\b.*\?\W*$",
     re.I,
 )
 _SHORTEST_WORD = 3
