@@ -177,6 +177,13 @@ def test_sparse_and_windowed_attention_is_exact_or_warned_of(
     assert tried(built(model_type), scenario).outcome in ("exact", "warned")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("model_type", ["camembert", "data2vec-text"])
+def test_models_that_count_positions_otherwise_complete_alike(model_type: str) -> None:
+    """A single prompt was read without positions once, and checked among prompts with them."""
+    assert completes_alike(built(model_type))
+
+
 @pytest.mark.reliability
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
 def test_scores_of_every_architecture_are_exact_or_warned_of(model_type: str, tally: Tally) -> None:

@@ -17,6 +17,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, PreTrainedModel
 
+from drike.models.local.architecture import takes_positions
 from drike.models.local.attention import tree_inputs
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.reach import Ahead, Reach, ahead, none_ahead, reach_of
@@ -151,6 +152,10 @@ def shared_cache(
     first, packed = prefixes.recall(trunk)
     if first < len(tree):
         inputs = tree_inputs(model, tree, first)
+        if takes_positions(model):
+            # As `generate` counts them: models of RoBERTa's kind count otherwise if none are given.
+            depth = torch.from_numpy(tree.depth[first:])[None].to(model.device)
+            inputs.setdefault("position_ids", depth)
         forward(model, np.array([0]), use_cache=True, past_key_values=packed, **inputs)
         prefixes.keep(trunk, packed)
     # Each prompt's keys and values are those at its path; what stands in the padding is masked.
