@@ -13,7 +13,7 @@ NO_DEPS := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # The tests start drike dozens of times: its modules are compiled once, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test slow real reliability soak browser ray clients server postgres check bench bench-gpu drawing pictures tour clean
+.PHONY: demo life inspect test slow real reliability soak browser ray clients server postgres check bench bench-gpu drawing pictures tour clean
 
 demo: $(READY)
 	$(BIN)/drike demo
@@ -46,6 +46,17 @@ clients: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,traces,clients]'
 	$(BIN)/python -m pytest -s -m clients --attacks=benchmarks/notes/reliability.md
 
+# An environment of its own, without the versions of constraints.txt: s3fs, which inspect_ai brings, needs another fsspec.
+inspect:
+	$(PYTHON) -m venv $(VENV)-inspect
+	$(VENV)-inspect/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(VENV)-inspect/bin/python -m pip install --quiet -e '.[dev,offline,local,inspect]'
+	$(VENV)-inspect/bin/python -m pytest -m clients tests/adapters/test_inspect.py
+
+# From a wrong draft to a correction in force, on the real chat model; about two minutes.
+life: $(READY)
+	$(BIN)/python -m tools.life
+
 server: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'transformers[serving]'
 	$(BIN)/python -m pytest -m server
@@ -69,6 +80,7 @@ drawing: $(READY)
 
 pictures: $(READY)
 	$(BIN)/python -m tests.fakes.pictures
+	$(BIN)/python -m tests.fakes.life_pictures
 
 tour: $(READY)
 	$(BIN)/jupyter execute --inplace docs/tour.ipynb

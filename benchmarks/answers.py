@@ -14,7 +14,8 @@ saw question, fact and answer alone.
 
 *Chat*: 150 longer answers about 50 further edits, as a chat model writes them (tables, hedges, old values that are
 restated or negated, five languages), by an author who wrote all of them before reading the rules, in two halves with
-different firms and phrasings: *chat-development*, by whose errors rules were mended, and *chat-test*.
+different firms and phrasings: *chat-development*, by whose errors rules were mended, and *chat-test*. *Chat-fresh* are
+50 further ones about 25 further edits, by the same author, written when rules had been mended by both halves.
 
     python benchmarks/answers.py                                       # the development half
     python benchmarks/answers.py --half test                           # looks at the test half
@@ -22,6 +23,8 @@ different firms and phrasings: *chat-development*, by whose errors rules were me
     python benchmarks/answers.py --half smollm2
     python benchmarks/answers.py --half chat-development
     python benchmarks/answers.py --half chat-test
+    python benchmarks/answers.py --half chat-fresh
+    python benchmarks/answers.py --judge smollm2                       # a model on what rules leave undecided
 """
 
 from __future__ import annotations
@@ -37,6 +40,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drike.answers.statements import Stated, stated
+from drike.edits.record import EditRecord
+from drike.live.answer_judge import JudgedAnswer, settled
+from drike.models import load
 from drike.support.table import Cell, Estimate
 from lib import pages
 
@@ -49,6 +55,7 @@ FILES = {
     "smollm2": "smollm2_answers.csv",
     "chat-development": "chat_answers.csv",
     "chat-test": "chat_answers.csv",
+    "chat-fresh": "chat_answers.csv",
 }
 WORDS = 300  # of the long answer whose time is measured
 REPEATS = 20
@@ -129,6 +136,35 @@ def draw(rows: Sequence[Judged]) -> None:
         print(_labellers_note(rows))
 
 
+def draw_judge(name: str) -> None:
+    """How a model judges what the rules leave undecided of all answers, beside simple rules."""
+    every = [answer for half in FILES for answer in answers(half)]
+    to_judge = [_to_judge(answer) for answer in every]
+    undecided = [i for i, answer in enumerate(to_judge) if answer.is_undecided]
+    model = load(name)
+    says = settled([to_judge[i] for i in undecided], model)
+    by_model = [Judged(every[i], str(each)) for i, each in zip(undecided, says, strict=True)]
+    by_rules = [Judged(every[i], str(to_judge[i].stated)) for i in undecided]
+    lines = [
+        _line("the rules", by_rules),
+        _line(name, by_model),
+        *(
+            _line(f"always {said}", [Judged(every[i], said) for i in undecided])
+            for said in ("new", "old")
+        ),
+    ]
+    header = ["judge", "answers", "agreement", "found", "false new", "false old"]
+    changed = sum(
+        first.says != second.says for first, second in zip(by_rules, by_model, strict=True)
+    )
+    pages.draw(f"undecided answers, judged by {name}", header, lines, f"{changed} verdicts changed")
+
+
+def _to_judge(answer: Answer) -> JudgedAnswer:
+    record = EditRecord(answer.subject, answer.query, answer.new, answer.old)
+    return JudgedAnswer(record, answer.question, answer.answer, Stated(answer.judged))
+
+
 def _labellers_note(rows: Sequence[Judged]) -> str:
     """How far two labellers agree, and the rules with the second."""
     first = [row.answer.verdict for row in rows]
@@ -186,6 +222,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run."""
     parser = pages.parser(__doc__ or "")
     parser.add_argument("--half", choices=list(FILES), default="development")
+    parser.add_argument(
+        "--judge",
+        metavar="MODEL",
+        help="let this model judge what the rules leave undecided, of all halves",
+    )
     parser.add_argument("--errors", action="store_true", help="print disagreements instead")
     options = parser.parse_args(arguments)
     with pages.measured(options, TITLE, __doc__ or ""):
@@ -195,6 +236,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Print the table, or the disagreements."""
+    if options.judge:
+        draw_judge(options.judge)
+        return
     rows = [Judged(answer, answer.judged) for answer in answers(options.half)]
     if options.errors:
         show(rows)

@@ -32,7 +32,7 @@ from drike.conversations.turns import Api, read
 from drike.edits.record import EditRecord, EditVersion
 from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.gates.calibration import default_gate
-from drike.gates.decision import Gate
+from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.research.evaluation.bootstrap import estimated, resampled
 from drike.support.table import Cell, Estimate, Number
@@ -116,11 +116,15 @@ class NamedIndex:
 
     def applied(self, question: FirmQuestion, gate: Gate) -> frozenset[str]:
         """The names of the facts that the last turn of a conversation gets."""
-        follower = Follower(lambda text: gate.decide(text, self.index), self.index, AsBlock())
-        decision = follower.follow(read(Api.CHAT, {"messages": list(question.messages)})).decision
+        decision = self.decision(question, gate)
         return (
             frozenset(self.names[edit.id] for edit in decision.applied) if decision else frozenset()
         )
+
+    def decision(self, question: FirmQuestion, gate: Gate) -> Decision | None:
+        """What a gate decides about the last turn of a conversation; None if it is not asked."""
+        follower = Follower(lambda text: gate.decide(text, self.index), self.index, AsBlock())
+        return follower.follow(read(Api.CHAT, {"messages": list(question.messages)})).decision
 
 
 def counted(question: FirmQuestion, applied: frozenset[str]) -> FloatArray:

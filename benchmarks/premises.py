@@ -6,14 +6,17 @@ in another role ("My order came at 5 pm. Can support send a new one?"). They wer
 the gate's rules. The rules for premises were chosen on the questions about the first 20 edits, the development half.
 The test half has been looked at twice, since the first rules lost right facts in it, and its failures read then: it is
 no test any more. The *further* questions (`further_premise_questions.csv`, 50 that presuppose and 26 that do not, about
-the 30 edits of `second_edits.csv`) were written in between, as near misses, and tuned on. *Present*: of the questions
+the 30 edits of `second_edits.csv`) were written in between, as near misses, and tuned on. The *fresh* questions (30 and
+30, about 15 other firms) and the *held* ones (20 and 30, about ten more; all in `fresh_premise_questions.csv`, with all
+25 edits in force) were written after that without sight of the rules, which were then chosen on the fresh ones. The
+held ones were counted before and after, and their failures were never read. *Present*: of the questions
 that presuppose, the share that gets the fact. *Needless*: of the harmless ones, the share that gets any. Intervals are
 over edits, and over harmless questions.
 
 Simple rules to compare with: every edit whose subject is named (`Named`), and such edits whose old object is named as
 well, by words or as the same quantity.
 
-    python benchmarks/premises.py [--half development|test|further]
+    python benchmarks/premises.py [--half development|test|further|fresh|held]
     python benchmarks/premises.py --model smollm2 [--questions 60]
 
 With `--model`, questions that presuppose are asked of a local chat model through the path of `drike serve`, with the

@@ -32,8 +32,9 @@ FACT_CHANGED = "A fact has changed: "
 SENTENCE = "Sentence: "
 TO_COMPLETE = "Sentence to complete: "
 WORLD_CHANGED = "The world has changed: "
+YES_OR_NO = "Answer yes or no: "
 REWRITE = "Rewrite the text below "
-_INSTRUCTIONS = (FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED, REWRITE)
+_INSTRUCTIONS = (FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED, REWRITE, YES_OR_NO)
 
 CHAT_INSTRUCTION = (
     "Continue the text below. Reply with the completion of its last line only, in a few words."

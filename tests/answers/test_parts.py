@@ -217,3 +217,8 @@ def test_yes_or_no_may_be_said_by_what_is_allowed(answer: str, said: Stated) -> 
 def test_places_in_a_list_may_have_other_names(answer: str) -> None:
     assert stated(answer, ["Poland, the Czech Republic and the UK"], ["Poland"]) is NEW
     assert stated("Poland and Czechia", ["Poland, the Czech Republic and the UK"]) is PARTLY
+
+
+def test_two_names_of_which_the_other_object_is_one_are_a_list() -> None:
+    assert stated("Bo Lind and Ann Berg did.", ["Ann Berg and Bo Lind"], ["Bo Lind"]) is NEW
+    assert stated("Bo Lind did.", ["Ann Berg and Bo Lind"], ["Bo Lind"]) is OLD

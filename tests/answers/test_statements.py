@@ -342,6 +342,11 @@ def test_no_answer_takes_long_to_judge(answer: str) -> None:
         "The name of Lima that you may find in older mails no longer applies: it is Oslo.",
         "Lima led the list until 2020, now it is Oslo.",
         "Lima has moved on. It is Oslo.",
+        "You may have heard of Lima, but it has moved on. It is Oslo.",
+        "Lima doesn't hold the seat anymore. Oslo does.",
+        "Lima retired in May, so ask Oslo.",
+        "C'est Oslo, qui a remplacé Lima.",
+        "It takes Oslo; those with Lima or so won't get it.",
     ],
 )
 def test_of_two_objects_the_one_of_the_past_or_of_plans_is_not_stated(answer: str) -> None:
@@ -351,3 +356,16 @@ def test_of_two_objects_the_one_of_the_past_or_of_plans_is_not_stated(answer: st
 
 def test_a_title_may_stand_before_particles_of_a_last_name() -> None:
     assert stated("Dr. van Dijk, since May.", ["Dr. Sanne van Dijk"], ["Piet Bos"]) is NEW
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("Scanbird TX-3", "The Scanbird TX3."),
+        ("Scanbird TX3", "The Scanbird TX 3."),
+        ("Boathouse Oldham", "It is at the Oldham boathouse."),
+        ("Library at Fort Wick", "in the library of Fort Wick"),
+    ],
+)
+def test_a_name_may_be_put_another_way(name: str, answer: str) -> None:
+    assert stated(answer, [name], ["Heron Pad"]) is NEW

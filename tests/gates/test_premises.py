@@ -44,6 +44,13 @@ DAY = EditRecord("the museum", "On which weekday is the museum closed?", "Tuesda
         ("Lake Orava is only 38 metres deep, so does it freeze?", DEPTH, Held.MEANT),
         ("Is there a tower 38 metres high by Lake Orava?", DEPTH, Held.OTHERWISE),
         ("Did the museum call me on Monday?", DAY, Held.IN_DOUBT),
+        ("Is the 19.90 that BeanPass takes refunded?", PRICE, Held.MEANT),
+        ("Tea at support ends at 5 pm, right?", CLOSING, Held.OTHERWISE),
+        ("Is there parking near Leeds for visitors of Marlow?", HEAD, Held.OTHERWISE),
+        ("Since Peru has a coast, where may I surf?", CAPITAL, Held.OTHERWISE),
+        ("Since Peru has changed, what is its capital?", CAPITAL, Held.NOT),
+        ("As Peru is ruled from LIMA City, do we fly there?", CAPITAL, Held.NAMED),
+        ("As the team moved to Cusco with Peru, do we fly there?", CAPITAL, Held.NOT),
         ("Does Peru have a coast?", EditRecord("Peru", "The capital of Peru is", "Oslo"), Held.NOT),
     ],
 )  # fmt: skip

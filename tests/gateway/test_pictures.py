@@ -47,3 +47,10 @@ def test_each_picture_fits_its_width_without_an_error_in_the_console(
         }
         assert {size(picture)[0] for picture in taken} == {width}
         assert [line for line in window.logs() if "favicon" not in line] == []
+
+
+def test_every_picture_of_other_programs_is_on_a_page() -> None:
+    pages = "".join(page.read_text("utf-8") for page in DOCS.glob("**/*.md"))
+    kept = {picture.relative_to(DOCS).as_posix() for picture in PICTURES.glob("*/*.png")}
+    assert kept == set(re.findall(r"!\[[^\]]+\]\(\.\./(pictures/[\w-]+/[\w-]+\.png)\)", pages))
+    assert {size(DOCS / name)[0] for name in kept} == {WIDE}

@@ -74,6 +74,19 @@ def test_a_report_goes_from_received_to_recurred(tmp_path: Path) -> None:
     assert progress(store).sentence == "It was closed: Oslo it is not."
 
 
+def test_what_was_proven_before_its_approval_is_proven_unless_it_changed(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "edits.db", create=True)
+    Inbox(store.database).add([LIMA], "Ann")
+    drafts.draft(store, [1], EditIndex.of(()), author="Bo")
+    moves.propose(store, 1, author="Bo")
+    proposed = snapshot(store).proposals[1].version
+    Verifications(store.database).save(verified(proposed, holds=True))
+    moves.approve(store, 1, author="Cy")
+    assert (progress(store).stage, progress(store).models) == (Stage.PROVEN, ("gpt",))
+    moves.change(store, 1, {"target_new": "Quito"}, author="Cy")
+    assert progress(store).stage is Stage.IN_FORCE
+
+
 def test_a_proposed_wording_is_of_its_report_alone(tmp_path: Path) -> None:
     store = open_store(tmp_path / "edits.db", create=True)
     store.put(EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima"))

@@ -62,8 +62,12 @@ class Collector:
                 self.spans += [read_span(span) for span in scope.spans]
         handler.reply(200, b"", Content_Type="application/x-protobuf")
 
-    def named(self, name: str) -> dict[str, Any]:
-        wait_until(lambda: any(span["name"] == name for span in self.spans))
+    def named(self, name: str, traces: TelemetryTraces) -> dict[str, Any]:
+        def has_come() -> bool:
+            traces._provider.force_flush()
+            return any(span["name"] == name for span in self.spans)
+
+        wait_until(has_come)
         return next(span for span in self.spans if span["name"] == name)
 
 
@@ -116,7 +120,7 @@ def test_a_request_arrives_as_three_spans_without_a_text(
 ) -> None:
     gathered, endpoint = collector
     with upstream(answering(ANSWER)) as above:
-        with traced(above.url, tmp_path, OTLPSpanExporter(endpoint=endpoint)) as (gateway, _):
+        with traced(above.url, tmp_path, OTLPSpanExporter(endpoint=endpoint)) as (gateway, traces):
             body = {
                 "model": "gpt-5",
                 "max_tokens": 9,
@@ -125,9 +129,9 @@ def test_a_request_arrives_as_three_spans_without_a_text(
             status, _, _ = gateway.ask(
                 "POST", "/v1/chat/completions", json.dumps(body).encode(), traceparent=PARENT
             )
-            request = gathered.named("POST /v1/chat/completions")
-            decision = gathered.named("drike.decide")
-            call = gathered.named("chat gpt-5")
+            request = gathered.named("POST /v1/chat/completions", traces)
+            decision = gathered.named("drike.decide", traces)
+            call = gathered.named("chat gpt-5", traces)
         [passed] = above.calls[-1].header("traceparent")
 
     assert status == 200
@@ -170,7 +174,10 @@ def test_a_request_arrives_as_three_spans_without_a_text(
 
 @pytest.mark.parametrize(
     ("answer", "outcome", "heeded"),
-    [("It is Lima.", "old", False), ("I cannot say.", "refused", False)],
+    [
+        ("It is Lima.", "old", False),
+        pytest.param("I cannot say.", "refused", False, marks=pytest.mark.slow),
+    ],
 )
 def test_an_edit_that_is_not_heeded_is_seen(
     answer: str, outcome: str, heeded: bool, tmp_path: Path
@@ -199,6 +206,7 @@ def finished(spans: InMemorySpanExporter, traces: TelemetryTraces, name: str) ->
     ]
 
 
+@pytest.mark.slow
 def test_texts_come_where_they_are_asked_for_and_are_redacted(tmp_path: Path) -> None:
     spans = InMemorySpanExporter()
     with (
@@ -238,6 +246,7 @@ MESSAGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "events", "expected"),
     [
@@ -272,6 +281,7 @@ def test_streams_say_what_answers_in_one_piece_say(
     assert request["drike.heeded"] is True
 
 
+@pytest.mark.slow
 def test_failures_are_errors_of_the_right_span(tmp_path: Path) -> None:
     spans = InMemorySpanExporter()
     refusing = answering({"error": {"message": "no"}}, 429)
@@ -285,6 +295,7 @@ def test_failures_are_errors_of_the_right_span(tmp_path: Path) -> None:
     assert request["drike.scope"] == "abstained" and request["drike.edits"] == ()
 
 
+@pytest.mark.slow
 def test_what_looks_like_a_text_is_no_models_name(tmp_path: Path) -> None:
     spans = InMemorySpanExporter()
     with (

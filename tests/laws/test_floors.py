@@ -29,7 +29,7 @@ FLOORS = {
 OWN = {"__init__": 14, "__main__": 14}
 TORCH = {
     "models.local.huggingface", "models.local.completer", "models.local.checkpoints",
-    "models.local.architecture", "models.local.attention", "models.local.plans", "models.local.memory",
+    "models.local.architecture", "models.local.attention", "models.local.plans", "models.local.preparation", "models.local.memory",
     "models.local.gguf_models", "models.local.prefix_cache", "models.local.scoring", "models.local.self_check",
     "models.local.scorer", "models.local.contrast", "models.local.reach", "models.local.sharing",
     "encoders.torch_pass", "support.huggingface", "research.editors.retriever",

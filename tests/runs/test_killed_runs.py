@@ -57,7 +57,6 @@ OTHERS = [pytest.param(command, marks=pytest.mark.slow) for command in ("balance
 
 
 @pytest.mark.parametrize("command", ["train", *OTHERS])
-@pytest.mark.sampled(3)
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
     harness: Harness, command: str
 ) -> None:

@@ -202,6 +202,7 @@ def _amount(text: str, numeral: re.Match[str]) -> Amount | None:
     values, end = _values_with_magnitude(text, numeral, currency is not None)
     if _MINUS.search(text, max(0, begin - 2), begin):
         values = {-value for value in values}
+        begin -= 1
 
     # 2. Its unit, or what it counts.
     units, unit_end = _unit_behind(text, end)

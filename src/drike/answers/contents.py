@@ -12,6 +12,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from drike.answers.amounts import Amount, amounts
+from drike.answers.bounds import bounds_of, split_bounds
 from drike.answers.denials import agrees, behind_politeness, said_not
 from drike.answers.number_words import spelled_in_digits
 from drike.answers.permissions import (
@@ -22,7 +23,6 @@ from drike.answers.permissions import (
     without_permission,
 )
 from drike.answers.quantities import BoundedAmount, bounded, is_same_bounded, reader_of
-from drike.answers.ranges import bounds_of, split_bounds
 from drike.text.relation_words import stem, telling_words
 
 _SEPARATOR = re.compile(
@@ -52,6 +52,11 @@ _NEGATED = re.compile(
 )
 _NOT = frozenset(("not", "no", "never", "without", "nicht", "kein", "keine"))
 _WORD = re.compile(r"[^\W\d_]+(?:'t\b)?")
+# "Thursdays from 17:00 to 20:30"
+_TIME_ON_DAY = re.compile(
+    r"(?:on |am )?(?P<day>[^\W\d_]*(?:day|tag|woch)s?),? (?:(?:from|at|von|um|ab) )?(?P<time>\d.*)",
+    re.IGNORECASE,
+)
 _ARTICLE = re.compile(r"(?:the|an?|der|die|das|la|le|les|el|los|las) (?=\w)", re.IGNORECASE)
 _OF_CLAUSES = frozenset(
     ("no", "not", "only", "if", "unless", "must", "may", "can", "is", "are", "of", "for")
@@ -95,6 +100,9 @@ def content_of(name: str) -> Content | None:
         rest = name[said.end() :].strip(" ,.;:–—-")
         conditions = _conditions(rest) if rest else ()
         return Content(conditions=conditions, says="yes" if said["yes"] else "no")
+    on_day = _TIME_ON_DAY.fullmatch(name.strip(" ."))
+    if on_day and reader_of(on_day["time"]):
+        return Content(items=(on_day["day"], on_day["time"]))
     bounds = bounds_of(name)
     if bounds:
         return Content(conditions=bounds)

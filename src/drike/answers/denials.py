@@ -54,6 +54,7 @@ _BEFORE_DENIED = _any_of(
     r"(?:\w+\s){0,3}?from\s",
     rf"\b(?:to|into)\s{_OBJECT}\sfrom\s",
     r"\b(?:replac|succe[e]?d|supersed)(?:ed|es|s|ing)\s(?:(?:the|le|la|el)\s)?",
+    r"\b(?:remplacé?e?|succédé à|succède à|reemplaz\w+|sustituy?\w+|abgelöst|ersetzt) (?:a )?",
 )
 _DENIED_IN_CHINESE = (
     r"(?:以前|之前|原来|原先|过去|曾经|不再|不是|而非|并非)[^，。,;；！？\n]{0,20}?"
@@ -80,18 +81,20 @@ _HAS_ENDED = _any_of(
     r"(?:is|was|are|were|has|have|had|got|gets) (?:been |being )?"
     rf"(?:\w+ly |now |already |since )?{_ENDED}\b",
     r"(?:has |have |had )?(?:\w+ly )?"
-    r"(?:ended|expired|lapsed|ran out|run out|resigned|stepped down|(?:has|have|had) left)\b",
+    r"(?:ended|expired|lapsed|ran out|run out|resigned|retired|departed|stepped down|"
+    r"moved on|(?:has|have|had) left)\b",
     r"(?:has|have|had) (?:left|quit|gone|come to an end|ceased|moved on|departed|handed over)\b",
     r"[^，。,;；！？\n]{0,6}?(?:已经?|)(?:离任|离职|停用|取消|作废)",
+    rf"(?:does|do|did)(?:n't| not)\b{_IN_CLAUSE}{{1,60}}?\b(?:any ?more|any longer)\b",
     r"(?:ceased to|ceases to|does not exist|doesn't exist|no longer)\b",
     r"(?:ist|war|sind|wurden?|wird|est|a été|fue|ha sido) (?:\w+ ){0,2}?"
     rf"{_ENDED_ELSEWHERE}\b",
 )
 # "that you may find in older e-mails", which may stand between an object and its end
 _RELATIVE = rf"(?:that|which|who)\b{_REACHED}{{1,60}}?\s"
-_BEHIND_ENDED = (
-    rf"[\"'*_\s)]*(?:s\s(?:\w+\s){{1,2}}?|(?:contract|licen[cs]e|plan)\s|{_RELATIVE})?{_HAS_ENDED}"
-)
+_PRONOUN = r",?\s(?:but\s|and\s|however,?\s)?(?:s?he|they|it|that|this|who)\s"
+_BEFORE_END = _any_of(r"s\s(?:\w+\s){1,2}?", r"(?:contract|licen[cs]e|plan)\s", _RELATIVE, _PRONOUN)
+_BEHIND_ENDED = rf"[\"'*_\s)]*{_BEFORE_END}?{_HAS_ENDED}"
 _BEFORE_ENDED = (
     rf"\b(?:{_ENDED}|got rid of|did away with|parted (?:ways )?with|moved (?:on|away) from|cut)\s"
     r"(?:(?:using|the|our|its|their|all|use|of|support|for|contract|agreement|partnership|offering"
@@ -247,7 +250,7 @@ _WEAK_BEFORE = _any_of(
 _WEAK_BEFORE_OBJECT = rf"\b(?:{_WEAK_BEFORE})\b{_IN_CLAUSE}{{0,60}}?[\"'*_\s]*$"
 _WEAK_BEHIND = (
     rf"{_IN_CLAUSE}{{0,40}}?\b(?:in the past|before (?:that|then)|at first|originally|is planned"
-    r"|next (?:year|month|quarter)|in later versions)\b"
+    r"|next (?:year|month|quarter)|in later versions|won't|will not|do(?:es)?n't|aren't|isn't)\b"
 )
 
 

@@ -24,7 +24,11 @@ _OTHERS = {
     "cincuenta": 50, "deux": 2, "trois": 3, "quatre": 4, "cinq": 5, "sept": 7, "huit": 8,
     "neuf": 9, "dix": 10, "douze": 12, "quinze": 15, "vingt": 20, "trente": 30, "quarante": 40,
     "cinquante": 50, "soixante": 60, "dreissig": 30, "trece": 13,
-    "catorce": 14, "onze": 11, "treize": 13, "quatorze": 14, "seize": 16,
+    "catorce": 14, "cien": 100, "octante": 80, "dieciséis": 16, "diecisiete": 17,
+    "dieciocho": 18, "diecinueve": 19, "veintiuno": 21, "veintidós": 22, "veintitrés": 23,
+    "veinticuatro": 24, "veinticinco": 25, "veintiséis": 26, "veintisiete": 27, "veintiocho": 28,
+    "veintinueve": 29, "sesenta": 60, "setenta": 70, "ochenta": 80, "noventa": 90,
+    "onze": 11, "treize": 13, "quatorze": 14, "seize": 16,
 }  # fmt: skip
 _MAGNITUDES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9,
                "hundert": 100, "tausend": 1000}  # fmt: skip
@@ -50,6 +54,12 @@ _ONE = re.compile(rf" (?P<article>eine[nr]?|ein|une?|una|an?) (?={_TIME_UNIT})",
 _BEFORE_ONE = re.compile(r"\b(?:lasts?|takes?|for|within|up to|only)$", re.IGNORECASE)
 _MOST_BEFORE_ONE = 8  # characters
 _POINT = re.compile(r"\b(?P<whole>\d+) (?:point|komma|coma|virgule) (?P<decimals>\d(?: ?\d)*)\b")
+_FOUR_TWENTIES = re.compile(r"\bquatre-vingts?\b", re.IGNORECASE)
+_MINUS = re.compile(
+    r"\b(?:minus|menos|moins) (?=\d+ ?(?:°|degrees|grad|degrés|grados))", re.IGNORECASE
+)
+_ABOVE_TENS = {"soixante": 20, "octante": 20}  # soixante-quinze
+_JOINING = ("y", "et")  # of "treinta y ocho", "vingt et un"
 _HALF = re.compile(r"(?<![\d.,])(?P<number>\d+) and a half\b", re.IGNORECASE)
 
 
@@ -72,7 +82,7 @@ def spelled_in_digits(text: str) -> str:
     """A text with its numbers in digits, where they are written in words."""
     if _WORD_OF_PART.search(text):
         text = _PART_OF_ONE.sub(_in_digits, text)
-    text = _ONE.sub(_one, text)
+    text = _FOUR_TWENTIES.sub("octante", _ONE.sub(_one, text))
     numbers = _numbers()
     parts: list[str] = []
     run: list[re.Match[str]] = []
@@ -82,13 +92,13 @@ def spelled_in_digits(text: str) -> str:
         if run and not _goes_on(text, run[-1], match, word):
             copied = _put(parts, text, run, copied)
             run = []
-        if word in numbers or (run and word in (*_MAGNITUDES, "and")):
+        if word in numbers or (run and word in (*_MAGNITUDES, *_JOINING, "and")):
             run.append(match)
     if run:
         copied = _put(parts, text, run, copied)
     parts.append(text[copied:])
     in_digits = _HALF.sub(r"\g<number>.5", "".join(parts))
-    return _POINT.sub(_with_point, in_digits)
+    return _MINUS.sub("-", _POINT.sub(_with_point, in_digits))
 
 
 def _with_point(match: re.Match[str]) -> str:
@@ -124,17 +134,23 @@ def _goes_on(text: str, last: re.Match[str], match: re.Match[str], word: str) ->
     if word == "and":
         return before in _MAGNITUDES
     number = _numbers().get(word)
+    before_number = _numbers().get(before)
+    if word in _JOINING:
+        return _are_tens(before_number)
     if number is None:
         return False
-    before_number = _numbers().get(before)
-    if before_number is None:
-        return True  # behind a magnitude
-    return before_number >= 20 and before_number % 10 == 0 and 0 < number < 10
+    is_above_tens = before in _JOINING or _are_tens(before_number)
+    most = _ABOVE_TENS.get(before, 10)
+    return (0 < number < most) if is_above_tens else before_number is None  # behind a magnitude
+
+
+def _are_tens(number: int | None) -> bool:
+    return number is not None and number >= 20 and number % 10 == 0
 
 
 def _put(parts: list[str], text: str, run: list[re.Match[str]], copied: int) -> int:
     """Put a number for its words; how much of the text is then copied."""
-    if run[-1][0].lower() == "and":
+    if run[-1][0].lower() in ("and", *_JOINING):
         run = run[:-1]
     parts.append(text[copied : run[0].start()])
     parts.append(str(_value([match[0].lower() for match in run])))
@@ -151,6 +167,6 @@ def _value(words: list[str]) -> int:
         elif magnitude:
             total += max(group, 1) * magnitude
             group = 0
-        elif word != "and":
+        elif word not in ("and", *_JOINING):
             group += _numbers()[word]
     return total + group

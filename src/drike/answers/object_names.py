@@ -1,5 +1,6 @@
 """The ways in which an answer may name an object: its names, their plurals and short forms."""
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache
@@ -11,6 +12,13 @@ from drike.text.short_forms import NameMatch, short_forms
 from drike.text.word_lists import synonyms, word_list
 from drike.text.words import Words
 
+_MODEL_APART = re.compile(r"\b([A-Z]{1,4})[- ](\d{1,4})\b")
+_MODEL_JOINED = re.compile(r"\b([A-Z]{2,4})(\d{1,4})\b")
+_OF_PLACE = re.compile(r" (?:of|at|in) ")
+_DAYS = frozenset(
+    ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "montag",
+     "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag")
+)  # fmt: skip
 _TITLES = ("Mr", "Mrs", "Ms", "Dr")
 _SHORTEST_NOUN = 3  # letters of a common noun that may have a plural
 _SHORTEST_PLURAL = 5  # letters of a common noun that may be the plural of a shorter one
@@ -56,6 +64,10 @@ def object_names(names: tuple[str, ...]) -> ObjectNames:
             adherent = text.removesuffix("ism")
             forms.setdefault(adherent, _form(adherent, Rank.ALONE))
     for text in texts:
+        for variant in _with_other_words(text):
+            forms.setdefault(variant, _form(variant, Rank.SHORT))
+        if turned := _turned(text):
+            forms.setdefault(turned, _form(turned, Rank.SHORT))
         for other_name in _in_other_languages(text):
             forms.setdefault(other_name, _form(other_name, Rank.SHORT))
         for short_text, form in _short_object_forms(text):
@@ -81,12 +93,42 @@ def _form(text: str, rank: Rank, *, last: bool = False) -> ObjectForm:
 
 def _variants(text: str) -> Iterator[str]:
     """The plural of a name that ends in a common noun, and its singular if it may be a plural."""
+    yield from _reordered(text)
     noun = text.rsplit(maxsplit=1)[-1]
     if not (noun.islower() and noun.isalpha() and len(noun) >= _SHORTEST_NOUN):
         return
     yield f"{text}es" if text.endswith(("s", "x", "ch", "sh")) else f"{text}s"
     if noun.endswith("s") and len(noun) >= _SHORTEST_PLURAL:
         yield text[:-1]
+
+
+def _reordered(text: str) -> Iterator[str]:
+    """A model's number joined to its letters, or apart: QX5, QX-5 and QX 5."""
+    joined = _MODEL_APART.sub(r"\1\2", text)
+    if joined != text:
+        yield joined
+    apart = _MODEL_JOINED.sub(r"\1 \2", text)
+    if apart != text:
+        yield apart
+
+
+def _with_other_words(text: str) -> Iterator[str]:
+    """A place with another preposition, and the forms of a day's name."""
+    parts = _OF_PLACE.split(text)
+    if len(parts) == 2 and parts[0][:1].isupper() and parts[1][:1].isupper():
+        yield from (f"{parts[0]}{between}{parts[1]}" for between in (" of ", " at ", " in ", " "))
+    day = text.casefold().removesuffix("s")
+    if day in _DAYS:
+        yield from (text.removesuffix("s"), f"{text.removesuffix('s')}s", day[:3].title())
+
+
+def _turned(text: str) -> str | None:
+    """A name of two words in the other order: Boathouse Selm, the Selm boathouse."""
+    words = text.split()
+    is_plain = len(words) == 2 and all(word.isalpha() for word in words)
+    if not is_plain or any(word.casefold() in word_list("common words") for word in words):
+        return None
+    return f"{words[1]} {words[0]}"
 
 
 def _short_object_forms(text: str) -> Iterator[tuple[str, ObjectForm]]:

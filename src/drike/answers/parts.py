@@ -14,6 +14,7 @@ from drike.answers.contents import (
     share_of_items,
 )
 from drike.answers.denials import refuses
+from drike.answers.matching import normalise
 from drike.answers.outcomes import Stated
 
 Named = Callable[[tuple[str, ...], tuple[str, ...]], Stated]
@@ -68,11 +69,22 @@ class _PartsOf:
         # 2. Lists that are surely such are read by their items, which may be those of the other.
         said = self.named(self.new_names, self.old_names)
         contents = [content for content in (self.new, self.old) if content]
-        is_list = any(content.is_certain_list for content in contents)
+        is_list = any(content.is_certain_list for content in contents) or self._shares_an_item
 
         # 3. All else may be named as a whole.
         is_open = said in (Stated.NEITHER, Stated.REFUSED)
         return self._by_shares(said) if is_list or is_open else said
+
+    @property
+    def _shares_an_item(self) -> bool:
+        """Whether one object is an item of the other, which then is a list: "Ann and Bo", "Bo"."""
+        pairs = ((self.new, self.old_names), (self.old, self.new_names))
+        return any(
+            normalise(item) in map(normalise, names)
+            for content, names in pairs
+            if content
+            for item in content.items
+        )
 
     def _yes_or_no(self, new: Content) -> Stated:
         """What an answer states under a new object such as "Yes, on a leash"."""

@@ -10,11 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from drike.answers.amounts import Amount, amounts, is_same
 from drike.answers.codes import addresses, is_same_phone, phones, versions
 from drike.answers.number_words import spelled_in_digits
+from drike.answers.ranges import is_range
 from drike.answers.time_limit import TimeLimit
 from drike.answers.times import TimeOfDay, spans, times
 
@@ -49,6 +51,7 @@ _BOUND = re.compile(
     rf"|(?P<over>\b(?:{_GREATER}))|(?P<under>\b(?:{_SMALLER}))|(?:{_ABOUT}))\s+$",
     re.IGNORECASE,
 )
+_FROM = re.compile(r"^(?:from|between|von|zwischen|de|entre) ", re.IGNORECASE)
 _LAST_WORD = re.compile(r"([^\s]+)\s+$")
 _ENDS_OF_BOUNDS = frozenset(  # the last words of what `_BOUND` finds
     (  # noqa: SIM905
@@ -110,6 +113,15 @@ class AnswerRead:
     def bounded_amounts(self) -> list["BoundedAmount"]:
         """The same with their bounds."""
         return [bounded(self.text, amount) for amount in self.amounts]
+
+    @cached_property
+    def ends_of_ranges(self) -> dict[int, str]:
+        """Which amounts are the ends of ranges, by their numbers: the least, or the most."""
+        ends: dict[int, str] = {}
+        for number, (first, second) in enumerate(pairwise(self.amounts)):
+            if number not in ends and is_range(self.text, first, second):
+                ends |= {number: "least", number + 1: "most"}
+        return ends
 
     @cached_property
     def times(self) -> list[TimeOfDay]:
@@ -228,6 +240,7 @@ def _version_reader(name: str) -> Reader | None:
 
 def _time_reader(name: str) -> Reader | None:
     """How to read a time of day, or a span of them."""
+    name = _FROM.sub("", name)
     own = times(name)
     own_spans = list(spans(name, own))
     if len(own_spans) == 1 and own_spans[0][:2] == (0, len(name)):
@@ -266,10 +279,14 @@ def _amount_reader(name: str) -> Reader | None:
         return None  # a mere number is read as a word, as it may be a year or a version
 
     def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
-        for other in reading.bounded_amounts:
+        for number, other in enumerate(reading.bounded_amounts):
             if other.amount.is_bare and own.amount.is_counted and not reading.is_short:
                 continue
-            yield GivenQuantity(other.begin, other.end, is_same_bounded(own, other, reading.asked))
+            is_object = is_same_bounded(own, other, reading.asked)
+            # "20 to 50 euros" is neither 20 nor 50 euros, and at most 50.
+            end_of_range = reading.ends_of_ranges.get(number, own.bound)
+            is_object = is_object and end_of_range == own.bound
+            yield GivenQuantity(other.begin, other.end, is_object)
 
     return read
 

@@ -19,6 +19,8 @@ _TIME = re.compile(
         (?:(?P<past>half|quarter|viertel)[ ](?:past|nach)
           |(?:a[ ])?(?P<to>quarter[ ]to|viertel[ ]vor))
         [ ](?P<spoken>\d{{1,2}})(?![:\d]|\.\d)
+      | (?P<minutes_past>[1-5]?\d)[ ](?:minutes?[ ])?past[ ](?P<hour_past>\d{{1,2}})(?![:\d]|\.\d)
+      | (?P<minutes_before>[1-5]?\d)[ ]minutes?[ ]to[ ](?P<hour_after>\d{{1,2}})(?![:\d]|\.\d)
       | halb[ ](?P<half_to>\d{{1,2}})(?![:\d]|\.\d)
       | (?:(?<=las[ ])|(?<=la[ ]))(?P<hour_es>\d{{1,2}})
         [ ](?P<es>y[ ]media|y[ ]cuarto|menos[ ]cuarto)\b
@@ -44,6 +46,7 @@ _NAMES = {
 }
 _LATE = ("afternoon", "evening", "nachmittag", "abend", "tarde", "après-midi", "soir")
 _NIGHT = ("night", "nacht", "noche")
+_SPOKEN_HOURS = ("spoken", "half_to", "hour_es", "hour_fr", "hour_past", "hour_after")
 # Minutes that a spoken part of an hour adds to it.
 _SPOKEN_PARTS = {"y media": 30, "y cuarto": 15, "menos cuarto": -15,
                  "et demie": 30, "et quart": 15, "moins le quart": -15}  # fmt: skip
@@ -95,7 +98,7 @@ def _time(match: re.Match[str]) -> TimeOfDay | None:
     if match["to_name"]:
         minutes = _NAMES[match["to_name"].lower()] - int(match["minutes_to"])
         return TimeOfDay(match.start(), match.end(), minutes % (24 * 60), True, True)
-    spoken = match["spoken"] or match["half_to"] or match["hour_es"] or match["hour_fr"]
+    spoken = next(filter(None, match.group(*_SPOKEN_HOURS)), None)
     hour = int(spoken or match["hour"])
     minutes = hour * 60 + int(match["minute"] or 0)
     if spoken:
@@ -123,6 +126,10 @@ def _spoken_part(match: re.Match[str]) -> int:
     """The minutes that "half past", "quarter to" and the like add to an hour."""
     if match["half_to"]:
         return -30
+    if match["minutes_past"]:
+        return int(match["minutes_past"])
+    if match["minutes_before"]:
+        return -int(match["minutes_before"])
     part = match["es"] or match["fr"]
     if part:
         return _SPOKEN_PARTS[part.lower()]

@@ -52,6 +52,7 @@ _LAST_DAY = re.compile(
     rf"\b(?:last day|end) of {_MONTH}\b(?:,?[ ]+(?P<year>\d{{4}})\b)?", re.IGNORECASE
 )
 _DATE_IN_NUMBERS = re.compile(r"(\d{1,4})(?P<separator>[-./])(\d{1,2})(?P=separator)(\d{1,4})\b")
+_DAY_FIRST = re.compile(r"(?<!\d)(?:1[3-9]|2\d|3[01])/\d{1,2}/\d{4}\b")
 _NUMBER = re.compile(
     rf"""
     (?<!\d)
@@ -91,7 +92,10 @@ def uniform(text: str, numbers: bool = True) -> str:
     if numbers and has_digits(text):
         if not _MONTHS.keys().isdisjoint(words):
             text = _with_uniform_dates(text)
-        text = _DATE_IN_NUMBERS.sub(_uniform_date_in_numbers, text)
+        begins_with_day = _DAY_FIRST.search(text) is not None
+        text = _DATE_IN_NUMBERS.sub(
+            lambda match: _uniform_date_in_numbers(match, begins_with_day), text
+        )
         text = _with_uniform_numbers(text)
     if "." in text:
         text = _INITIALS.sub(lambda match: match[0].replace(".", "").replace(" ", ""), text)
@@ -135,12 +139,15 @@ def _uniform_date(match: re.Match[str]) -> str:
     return _date(year, _MONTHS[groups["month"].lower()], groups["day"])
 
 
-def _uniform_date_in_numbers(match: re.Match[str]) -> str:
-    """1971-05-21; 21.5.1971 as in Europe; 5/21/1971 as in America if there is such a month."""
+def _uniform_date_in_numbers(match: re.Match[str], begins_with_day: bool) -> str:
+    """1971-05-21; 21.5.1971 as in Europe; 5/21/1971 as in America if there is such a month.
+
+    begins_with_day: whether another date of the text is surely written as in Europe.
+    """
     first, separator, second, last = match.groups()
     if separator == "-":
         year, month, day = first, second, last
-    elif separator == "/" and int(first) in _MONTH_BY_NUMBER:
+    elif separator == "/" and int(first) in _MONTH_BY_NUMBER and not begins_with_day:
         month, day, year = first, second, last
     else:
         day, month, year = first, second, last

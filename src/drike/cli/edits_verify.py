@@ -121,6 +121,16 @@ class JudgingOptions:
             max=1000,
         ),
     ] = 1
+    judge: Annotated[
+        str | None,
+        option(
+            "--judge",
+            "MODEL",
+            METHOD,
+            "Let this model judge answers about policies that the rules leave undecided; small "
+            "models err often (default: rules alone)",
+        ),
+    ] = None
 
     def require(self, shares: Mapping[str, float]) -> None:
         """Raise StoreError unless all shares are large enough."""
@@ -189,7 +199,7 @@ def verify(
             show_changes(opened, edits or [])
             return
         chosen = _chosen(opened, edits)
-        plan = _plan(chosen, target, editing, judging.samples, dry_run=dry_run, api=api)
+        plan = _plan(chosen, target, editing, judging, dry_run=dry_run, api=api)
         verdicts, verification = carried_out(plan, opened)
         if dry_run:
             return
@@ -233,13 +243,14 @@ def _plan(
     chosen: ChosenEdits,
     target: TargetOptions,
     editing: Editing,
-    samples: int,
+    judging: JudgingOptions,
     *,
     dry_run: bool,
     api: ApiOptions,
 ) -> VerificationPlan:
     """What is to be asked of whom. Raises UsageError for options that do not go together."""
     gateway = target.gateway
+    samples = judging.samples
     if gateway and chosen.tried:
         raise UsageError(
             f"edit {chosen.tried[0].id} is in force at no gateway: "
@@ -278,6 +289,7 @@ def _plan(
         gateway=gateway,
         model=model,
         samples=samples,
+        judge=judging.judge,
         dry_run=dry_run,
         headers=_headers(target.header or ()),
         edits=chosen,

@@ -52,13 +52,18 @@ class ChosenEdits:
 
 @dataclass(frozen=True)
 class VerificationPlan:
-    """What to ask, and how. model: its name in requests; None for the only one that there is."""
+    """What to ask, and how.
+
+    model: its name in requests; None for the only one that there is. judge: the model that judges
+    what rules leave undecided, if any.
+    """
 
     api: ApiOptions
     options: GatewayOptions
     gateway: str | None
     model: str | None
     samples: int
+    judge: str | None
     dry_run: bool
     headers: Mapping[str, str]
     edits: ChosenEdits
@@ -110,7 +115,40 @@ def carried_out(
         draw(bound(used.calls, used.prompt_tokens, used.completion_tokens, api))
         questions = counted(len(verdicts), "question")
         say(f"{questions} about {counted(len(plan.edits.versions), 'edit')}")
+        if plan.judge:
+            note("what --judge would read is not known yet, so that its calls are not counted")
+    elif plan.judge:
+        verdicts = _settled(verdicts, plan.judge, api)
+        model = f"{model}, policies judged by {plan.judge}"
     return verdicts, _verification(plan, model, gateway, verdicts)
+
+
+def _settled(verdicts: Sequence[EditVerdict], judge: str, api: ApiOptions) -> list[EditVerdict]:
+    """The verdicts, where rules leave them undecided by what a model says. Raises ModelError."""
+    from drike.cli import models
+    from drike.cli.options import ModelOptions
+    from drike.live.answer_judge import JudgedAnswer, settled
+
+    answers = [
+        JudgedAnswer(
+            verdict.question.edit.record, verdict.question.asked, verdict.answer, verdict.stated
+        )
+        for verdict in verdicts
+    ]
+    undecided = sum(answer.is_undecided for answer in answers)
+    if not undecided:
+        note(f"the rules leave no answer about a policy undecided, so that {judge} judges none")
+        return list(verdicts)
+
+    opened = models.open_model(ModelOptions(judge), api, models.DEFAULTS)
+    with models.metered(opened.model):
+        stated = settled(answers, opened.model)
+    changed = sum(says != verdict.stated for says, verdict in zip(stated, verdicts, strict=True))
+    note(
+        f"{judge} judged {counted(undecided, 'answer')} that the rules leave undecided, "
+        f"{changed:,} otherwise: look at these, as models err"
+    )
+    return [replace(verdict, stated=says) for says, verdict in zip(stated, verdicts, strict=True)]
 
 
 def _kept_for(plan: VerificationPlan, store: EditStore) -> str:

@@ -6,10 +6,11 @@ from math import exp
 
 from drike.edits.record import EditVersion, Status
 from drike.gates.chains import joined
-from drike.gates.comparison import ANOTHER, ComparedEdit, Features, Reading, compared
+from drike.gates.comparison import ANOTHER, STATED, ComparedEdit, Features, Reading, compared
 from drike.gates.decision import EQUAL, Candidate, Decision, among_equals, leading
 from drike.gates.index import EditIndex
 from drike.gates.parsed_query import ParsedQuery
+from drike.gates.whole_subjects import whole_subjects
 from drike.support.records import ADDED
 from drike.text.relation_wordings import Relation
 from drike.text.words import words
@@ -53,7 +54,7 @@ class Calibrated:
     lower ones for the nearest edit of a subject. shifts: what is added to the logit of single
     edits, by id. edits: how many the store had when it was calibrated; 0 for the default. settings:
     other thresholds, by name. relations: those through which it compares texts, beside the built-in
-    ones.
+    ones. crowded: head for a query that names a subject with many edits; None for `named`.
     """
 
     encoder: str
@@ -65,6 +66,7 @@ class Calibrated:
     edits: int = 0
     settings: Mapping[str, float] = field(default_factory=dict, metadata=ADDED)
     relations: tuple[Relation, ...] = field(default=(), metadata=ADDED)
+    crowded: LogisticHead | None = field(default=None, metadata=ADDED)
 
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Match the edits that the query concerns, the most probable first.
@@ -81,12 +83,20 @@ class Calibrated:
         candidates = [replace(c, uncertain=c.edit.id in uncertain_ids) for c in candidates]
         matching = [c for c in candidates if c.probability >= self._threshold_for(c)]
         decision = Decision.of(query, candidates, matching, "no edit is probable enough")
-        return joined(decision, index, parsed=parsed)
+        return whole_subjects(parsed, index, joined(decision, index, parsed=parsed))
 
     def candidates(self, query: str, index: EditIndex) -> list[Candidate]:
         """The edits that the query may concern with probabilities, the most probable first."""
         self._require_encoder_of(index)
         return self._candidates(ParsedQuery.of(query, index), index)
+
+    def head_for(self, features: Features) -> LogisticHead:
+        """The head by which a candidate with such features is judged."""
+        if "masked" not in features:
+            return self.unnamed
+        if STATED in features and self.crowded is not None:
+            return self.crowded
+        return self.named
 
     def _require_encoder_of(self, index: EditIndex) -> None:
         encoder = index.require_encoder().name
@@ -146,7 +156,7 @@ class Calibrated:
     def _probability(self, compared_edit: ComparedEdit) -> float:
         if compared_edit.features.get(ANOTHER):
             return 0.0
-        head = self.unnamed if compared_edit.name is None else self.named
+        head = self.head_for(compared_edit.features)
         shift = self.shifts.get(str(compared_edit.edit.id), 0.0)
         logit = head.logit(compared_edit.features) + shift
         return 1 / (1 + exp(-logit)) if logit > _LEAST_LOGIT else 0.0

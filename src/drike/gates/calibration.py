@@ -175,8 +175,9 @@ def calibrated(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) 
     if len(examples_by_edit) >= _MIN_EDITS:
         gate = replace(
             gate,
-            named=fit([example for example in examples if example.named], gate.named),
-            unnamed=fit([example for example in examples if not example.named], gate.unnamed),
+            named=fit(_of_head(gate.named, examples, gate), gate.named),
+            unnamed=fit(_of_head(gate.unnamed, examples, gate), gate.unnamed),
+            crowded=gate.crowded and fit(_of_head(gate.crowded, examples, gate), gate.crowded),
         )
     shifts = {
         str(edit_id): _shift(gate, examples_of_edit)
@@ -185,9 +186,16 @@ def calibrated(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) 
     return replace(gate, shifts=shifts, edits=len(index.edits))
 
 
+def _of_head(
+    head: LogisticHead, examples: Sequence[LabelledCandidate], gate: Calibrated
+) -> list[LabelledCandidate]:
+    """The examples that a head of a gate judges."""
+    return [example for example in examples if gate.head_for(example.features) is head]
+
+
 def _shift(gate: Calibrated, examples: Sequence[LabelledCandidate]) -> float:
     """What is added to an edit's logit: of largest posterior, with a Gaussian prior around 0."""
-    heads = [gate.named if example.named else gate.unnamed for example in examples]
+    heads = [gate.head_for(example.features) for example in examples]
     logits = np.array(
         [head.logit(example.features) for head, example in zip(heads, examples, strict=True)]
     )

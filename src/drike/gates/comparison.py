@@ -33,6 +33,7 @@ from drike.gates.wordings import Agreement
 from drike.text.capitals import find_name
 from drike.text.closed_questions import asks_beyond, is_closed
 from drike.text.ordinary_words import used_as_word
+from drike.text.question_forms import asks_role, asks_who
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import QUESTION_WORDS, behind_only, continued
 from drike.text.things import Said
@@ -42,6 +43,8 @@ Features = Mapping[str, float]
 
 # The feature of a question about another time, person or case, which does not concern the edit.
 ANOTHER = "another"
+# The feature of an edit whose subject has many: the cosine of the question and the whole fact.
+STATED = "stated"
 
 # Added to the probability that a question and an edit ask for the same, before its logarithm is
 # taken as a feature.
@@ -128,6 +131,9 @@ class Reading:
         mentions = self.parsed.by_edit[edit.id]
         old_object = held(part, edit.record) if self.subjects is None else Held.NOT
         agreement, share = _by_old_object(part, edit.record, agreement, old_object)
+        is_by_object = self.subjects is not None
+        if asks_who(part) if is_by_object else asks_role(part, masked_query):
+            agreement, share = _FULL_AGREEMENT, 1.0
         # Who holds the old object against the edit asks about it, whatever else is near.
         is_missed = missed and old_object is Held.NOT
         features = {
@@ -284,7 +290,8 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
         of_aspects = _features_of_aspects(
             index,
             group.reading,
-            {edit_id: nearest_parts[edit_id].excerpt for edit_id in nearest_ids},
+            {edit_id: nearest_parts[edit_id] for edit_id in nearest_ids},
+            part_vectors,
         )
         matches += [_Match(group.reading, i, nearest_parts[i], of_aspects[i]) for i in nearest_ids]
 
@@ -353,7 +360,10 @@ def _merged(comparable: Affordable[_Group]) -> list[_Group]:
 
 
 def _features_of_aspects(
-    index: EditIndex, reading: Reading, excerpt_by_edit: Mapping[int, Excerpt]
+    index: EditIndex,
+    reading: Reading,
+    nearest_parts: Mapping[int, _NearestPart],
+    part_vectors: Mapping[Excerpt, FloatArray],
 ) -> dict[int, Features]:
     """What of the subject each edit is about, beside what its part of the query asks.
 
@@ -361,7 +371,8 @@ def _features_of_aspects(
     active ones.
     """
     if reading.subjects is not None:
-        return {edit_id: {} for edit_id in excerpt_by_edit}
+        return {edit_id: {} for edit_id in nearest_parts}
+    excerpt_by_edit = {edit_id: nearest.excerpt for edit_id, nearest in nearest_parts.items()}
     aspects = {
         edit_id: aspect(Said(excerpt.text, excerpt.foreign), index.edits[edit_id].record)
         for edit_id, excerpt in excerpt_by_edit.items()
@@ -369,11 +380,26 @@ def _features_of_aspects(
     active_ids = [edit_id for edit_id in aspects if index.is_active(edit_id)]
     features: dict[int, Features] = {}
     for edit_id, own in aspects.items():
-        misfit = {"misfit": float(not own.fits)}
+        of_edit = {"misfit": float(not own.fits)}
+        features[edit_id] = of_edit
+        if len(active_ids) < MANY:
+            continue
         others = [aspects[i] for i in active_ids if excerpt_by_edit[i] == excerpt_by_edit[edit_id]]
-        is_one_of_many = len(active_ids) >= MANY
-        features[edit_id] = misfit | (aspect_features(own, others) if is_one_of_many else {})
+        of_edit |= aspect_features(own, others)
+        if edit_id in index.stated.texts:
+            part_vector = part_vectors[excerpt_by_edit[edit_id]]
+            stated = index.stated.closest([edit_id], part_vector)[edit_id]
+            lead = _lead(edit_id, active_ids, nearest_parts)
+            of_edit |= {STATED: stated, "lead": lead}
     return features
+
+
+def _lead(
+    edit_id: int, active_ids: Sequence[int], nearest_parts: Mapping[int, _NearestPart]
+) -> float:
+    """How much nearer an edit is to the query than all other active ones of its subject."""
+    largest_of_others = max(nearest_parts[i].cosine for i in active_ids if i != edit_id)
+    return nearest_parts[edit_id].cosine - largest_of_others
 
 
 def _nearest_parts(

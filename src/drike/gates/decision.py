@@ -57,14 +57,16 @@ class Candidate:
 class Decision:
     """Which edits a query concerns, and why, in a few words.
 
-    matched: the best first, at most `MOST_MATCHED` active and as many in shadow. candidates: all,
-    most probable first.
+    matched: the best first, at most `MOST_MATCHED` active and as many in shadow; where all of a
+    subject is asked for, all of it up to the budget of `whole_subjects`. candidates: all, most
+    probable first. left_out: edits that are asked for, too, beyond that budget.
     """
 
     query: str
     matched: tuple[EditVersion, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     reason: str = "no subject is named"
+    left_out: tuple[EditVersion, ...] = ()
 
     @classmethod
     def of(

@@ -67,10 +67,13 @@ _ALONE = regex.compile(
     rf"|\b(?:is|are|was|were)\s+it\s+{_LINK}{_OBJECT}{_COUNTED}{_END}",
     regex.IGNORECASE,
 )
-# "It runs Procurement, so ..." and "the 55 °C of it", but not "Our taxi to it comes at 11 am".
+# "It runs Procurement, so ...", "the 55 °C of it", "the 4.50 that it takes" and "it reaches 30 of
+# its 50 Mbit/s", but not "Our taxi to it comes at 11 am".
 _SAID = regex.compile(
     rf"(?<!\b(?:to|at|of|in|from|by|near|for|with)\s+(?:the\s+)?)\bit\s+[a-z]+s\s+{_LINK}{_OBJECT}"
-    rf"|{_OBJECT}\s+(?:of|for)\s+(?:the\s+)?it\b",
+    rf"|{_OBJECT}\s+(?:of|for)\s+(?:the\s+)?it\b"
+    rf"|{_OBJECT}\s+(?:that|which)\s+it\s+[a-z]+s\b"
+    rf"|\bit\b[^.;:?!]*\bits\s+{_OBJECT}",
     regex.IGNORECASE,
 )
 _DAYS = regex.compile(
@@ -93,9 +96,27 @@ _ELSEWHERE = regex.compile(
     rf"\bfrom\s+{_OBJECT}\s+to\b|\bfrom\s+(?:[\w-]+\s+){{1,3}}to\s+{_OBJECT}"
     rf"|\b{_FIRST_PERSON}\s+(?:live|am|work|was|were)\s+(?:in|at|near|from)\s+{_OBJECT}"
     rf"|\b(?:an?|another)\s+[\w-]+\s+(?:in|at|of|into|near)\s+{_OBJECT}"
-    rf"|{_OBJECT}'s\b|\bnext to\s+{_OBJECT}",
+    rf"|{_OBJECT}'s\b",
     regex.IGNORECASE,
 )
+_NEXT_TO = regex.compile(
+    rf"\b(?:next\s+to|near|beside|behind|opposite|outside|close\s+to)\s+{_OBJECT}", regex.IGNORECASE
+)
+# "Breakfast at it ends at 10 am": of what is said that it has the quantity.
+_HAS_IT = regex.compile(
+    rf"^\W*(?:so,?\s+)?(?:the\s+|your\s+|our\s+)?(?P<thing>[\w-]+(?:\s+[\w-]+)?)\s+"
+    rf"(?:at|in|on|of|from|with)\s+(?:the\s+)?it\s+[a-z]+s\b[^,;:?!]*{_OBJECT}",
+    regex.IGNORECASE,
+)
+# "Since it has a garden, may dogs come along?": the premise, and what is asked.
+_PREMISE = regex.compile(
+    r"^\W*(?:since|as|because|now\s+that|given\s+that|seeing\s+that|although|though)\s+"
+    r"(?P<premise>[^,;:.?!]*\bit\b[^,;:.?!]*),\s*(?P<asked>[^?]+)\?",
+    regex.IGNORECASE,
+)
+# A name or a number, which may be the old object in another spelling.
+_VALUE = regex.compile(r"\d|(?<=\s)\p{Lu}(?!\b)")
+_FEWEST_ASKED = 2  # telling words of what is asked; "where is it now?" asks about the premise
 
 
 class Held(Enum):
@@ -115,21 +136,54 @@ PRESUPPOSED = frozenset((Held.ALONE, Held.MEANT, Held.NAMED))
 
 def held(question: str, record: EditRecord) -> Held:
     """How a question holds the old object. question: with "it" for the subject."""
-    if not record.target_true or len(question) > _LONGEST:
+    if len(question) > _LONGEST:
         return Held.NOT
-    marked = _marked(question, record.target_true)
+    marked = _marked(question, record.target_true) if record.target_true else question
     if _OBJECT not in marked:
-        return Held.NOT
+        return Held.OTHERWISE if _asks_aside(question, record) else Held.NOT
     if _ALONE.search(marked):
         return Held.ALONE
+    old_object = record.target_true or ""
+    return _held_name(marked, record) if _is_name(old_object) else _held_value(marked, record)
 
-    is_name = _is_name(record.target_true)
-    says_more = _says_of_edit(marked, record) or _SAID.search(marked) is not None
-    if not says_more and (_ELSEWHERE if is_name else _OF_ANOTHER).search(marked):
-        return Held.OTHERWISE
-    if says_more:
+
+def _held_name(marked: str, record: EditRecord) -> Held:
+    if _says(marked, record):
         return Held.MEANT
-    return Held.NAMED if is_name else Held.IN_DOUBT
+    if _NEXT_TO.search(marked):
+        return Held.OTHERWISE
+    if _says_of_edit(frozenset(telling_words(record.target_true or "")), record):
+        return Held.MEANT  # "4th floor" says of what it is the number
+    return Held.OTHERWISE if _ELSEWHERE.search(marked) else Held.NAMED
+
+
+def _held_value(marked: str, record: EditRecord) -> Held:
+    if _is_of_another_thing(marked, record):
+        return Held.OTHERWISE
+    if _says(marked, record):
+        return Held.MEANT
+    return Held.OTHERWISE if _OF_ANOTHER.search(marked) else Held.IN_DOUBT
+
+
+def _says(marked: str, record: EditRecord) -> bool:
+    """Whether a question says more of the edit than its subject and its old object."""
+    is_said = _SAID.search(marked) is not None
+    return is_said or _says_of_edit(frozenset(telling_words(marked)), record)
+
+
+def _asks_aside(question: str, record: EditRecord) -> bool:
+    """Whether a question names the subject in a premise alone, and asks about something else."""
+    parts = _PREMISE.match(question)
+    if parts is None or _VALUE.search(parts["premise"]):
+        return False
+    words = frozenset(telling_words(parts["asked"]))
+    return len(words) >= _FEWEST_ASKED and not _says_of_edit(words, record)
+
+
+def _is_of_another_thing(marked: str, record: EditRecord) -> bool:
+    """Whether the quantity is said of a thing of the subject that the edit has no word for."""
+    found = _HAS_IT.match(marked)
+    return found is not None and not _says_of_edit(frozenset(telling_words(found["thing"])), record)
 
 
 def _is_name(text: str) -> bool:
@@ -164,16 +218,12 @@ def _with_marks_for_name(question: str, name: str) -> str:
     return text.replaced(dict.fromkeys(text.spans(read_name), _OBJECT))
 
 
-def _says_of_edit(marked: str, record: EditRecord) -> bool:
-    """Whether a question has a word of the edit, or one for its relation, beside the old object."""
-    old_object = record.target_true or ""
+def _says_of_edit(said: frozenset[str], record: EditRecord) -> bool:
+    """Whether one of these words is of the edit, or one for its relation."""
     own = frozenset[str]()
     for wording in (record.query, *record.paraphrases):
         own |= frozenset(word_weights_of(wording, record.names))
     known = stems(own) | synonyms(stems(own))
-    said = set(telling_words(marked))
-    if reader_of(old_object) is None:
-        said.update(telling_words(old_object))  # "4th floor" says of what it is the number
     if not known.isdisjoint(stems(said)):
         return True
     return any(_is_form_of(word, own_word) for word in said for own_word in own)

@@ -65,12 +65,18 @@ class EditedRequest:
         return replace(call, body=self.body, headers=headers.raw, unedited=self.unedited)
 
     @property
+    def left_out(self) -> tuple[EditVersion, ...]:
+        """The edits that the last question asks for, too, beyond what is stated at once."""
+        return self.decision.left_out if self.decision else ()
+
+    @property
     def headers(self) -> dict[str, str]:
         """What the client is told, as headers."""
         values = {
             "x-drike-scope": self.scope,
             "x-drike-mode": str(self.mode),
             "x-drike-conflict": ",".join(map(str, self.contradicted)),
+            "x-drike-left-out": ",".join(f"{edit.id}@{edit.version}" for edit in self.left_out),
             "x-drike-edits": ",".join(f"{edit.id}@{edit.version}" for edit in self.edits),
         }
         return {name: value for name, value in values.items() if value}

@@ -15,7 +15,7 @@ from datetime import date
 from enum import StrEnum
 
 from drike.answers.statements import Stated
-from drike.edits.record import EditVersion, Status
+from drike.edits.record import EditVersion, Status, effect
 from drike.stores.edit_store import EditStore, versions_of
 from drike.stores.inbox import Report, ReportState
 from drike.stores.snapshots import Snapshot
@@ -183,17 +183,19 @@ def _is_of_report(edit: EditVersion, report: Report) -> bool:
 def _in_force(
     report: Report, edit: EditVersion, store: EditStore, evidence: EditEvidence
 ) -> ReportProgress:
-    active = [
-        version for version in versions_of(store, edit.id) if version.record.status is Status.ACTIVE
-    ]
+    versions = versions_of(store, edit.id)
+    active = [version for version in versions if version.record.status is Status.ACTIVE]
     since = next((each.created_at for each in active if each.created_at >= report.at), None)
     since = max(since or edit.created_at, edit.record.valid_from or "")
-    unchanged = evidence.edits.unchanged.get(edit.id, edit.version)
+    # What was proven as a draft or a proposal is proven once it is approved as it stood.
+    saying_this = {
+        version.version for version in versions if effect(version.record) == effect(edit.record)
+    }
     models = tuple(
         sorted(
             model
             for (edit_id, model), version in evidence.proofs.items()
-            if edit_id == edit.id and version >= unchanged
+            if edit_id == edit.id and version in saying_this
         )
     )
     old = evidence.stated.get((edit.id, Stated.OLD), 0)

@@ -19,6 +19,10 @@ ASKS = re.compile(r"[?？][\s\"'”’»)\]*_]*$")  # the end of a question
 WORD = re.compile(r"[^\W_]+(?:['’]\w+)*")
 
 _COLON_OR_DASH = re.compile(r"：|:(?=\s|[\"'“„«‘「『])|\s[-–—]\s")
+_LISTED = re.compile(  # some things in a row, each of few words
+    r"(?:the |a )?[\w'’-]+(?: [\w'’-]+){0,2}"
+    r"(?:(?:, (?:and |und )?| and | und | y | et )(?:the |a )?[\w'’-]+(?: [\w'’-]+){0,2})+\.?"
+)
 _VISIBLE = re.compile(r"\S")
 _JSON = re.compile(r"\s*(?:[{\[]|\"[\w ]+\" ?:|[}\]],?\s*$)")
 # How a line of code, of a log or of a trace begins.
@@ -118,6 +122,8 @@ def worked_on(text: str, sentences: Sequence[Sentence], blocks: Sequence[Span]) 
         start, stop, line = sentence
         if instruction.quotations:
             found.append((start, stop))
+        elif instruction.colon and _enumerates(text, sentence, instruction.colon):
+            continue
         elif instruction.colon or _is_about_what_follows(text, sentence, instruction):
             begin = instruction.colon.end() if instruction.colon else stop
             end = _end_of_material(text, begin, sentences[number + 1 :], blocks)
@@ -128,6 +134,16 @@ def worked_on(text: str, sentences: Sequence[Sentence], blocks: Sequence[Span]) 
             if about_before and _VISIBLE.search(text, 0, start):
                 found.append((0, stop))
     return found
+
+
+def _enumerates(text: str, sentence: Sentence, colon: re.Match[str]) -> bool:
+    """Whether what stands behind a colon only says of what a summary is wanted.
+
+    "Summarise the terms at Acme: leave, home office and notice."
+    """
+    is_of_whole = find_phrase(text[sentence.start : colon.start()], "whole") is not None
+    behind = text[colon.end() : sentence.stop].strip()
+    return is_of_whole and _LISTED.fullmatch(behind) is not None
 
 
 def _is_about_what_follows(text: str, sentence: Sentence, instruction: _Instruction) -> bool:

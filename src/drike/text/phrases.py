@@ -19,6 +19,7 @@ PhraseKind = Literal[
     "pronoun",  # stands for what was said
     "task",  # begins a new matter
     "thanks",  # keeps the matter as it is
+    "whole",  # asks for all that is known of a subject
     "closing",  # the same, anywhere in a turn that asks nothing
     # What in a text is a question, and what is material.
     "question",  # begins a question

@@ -156,7 +156,7 @@ def _verdicts_json(edit: EditVersion, verdicts: Sequence[EditVerdict]) -> Json:
 
 def decision_json(decision: Decision, feed: EditFeed) -> Json:
     """A decision with the best of the candidates that were considered."""
-    return {
+    values: Json = {
         "query": decision.query,
         "fired": [edit_json(edit, feed) for edit in decision.matched],
         "considered": [
@@ -167,6 +167,9 @@ def decision_json(decision: Decision, feed: EditFeed) -> Json:
             feed.gate, "threshold", None
         ),  # of probabilities, which names have not
     }
+    if decision.left_out:
+        values["left_out"] = [edit_json(edit, feed) for edit in decision.left_out]
+    return values
 
 
 def _candidate_json(candidate: Candidate, feed: EditFeed) -> Json:
