@@ -33,6 +33,7 @@ from drike.gates.wordings import Agreement
 from drike.text.capitals import find_name
 from drike.text.closed_questions import asks_beyond, is_closed
 from drike.text.ordinary_words import used_as_word
+from drike.text.question_forms import asks_role, asks_who
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import QUESTION_WORDS, behind_only, continued
 from drike.text.things import Said
@@ -128,6 +129,9 @@ class Reading:
         mentions = self.parsed.by_edit[edit.id]
         old_object = held(part, edit.record) if self.subjects is None else Held.NOT
         agreement, share = _by_old_object(part, edit.record, agreement, old_object)
+        is_by_object = self.subjects is not None
+        if asks_who(part) if is_by_object else asks_role(part, masked_query):
+            agreement, share = _FULL_AGREEMENT, 1.0
         # Who holds the old object against the edit asks about it, whatever else is near.
         is_missed = missed and old_object is Held.NOT
         features = {

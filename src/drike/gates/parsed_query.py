@@ -21,7 +21,7 @@ from drike.gates.excerpts import (
 from drike.gates.index import EditIndex
 from drike.gates.name_index import Mention
 from drike.gates.names import find_names, objects_in, read_words
-from drike.text.question_forms import trimmed
+from drike.text.question_forms import asks_who, trimmed
 from drike.text.words import Words, composed
 
 _OBJECT_MARK = "\ufffc"
@@ -77,7 +77,9 @@ class ParsedQuery:
         edits_named = {edit_id for mention in self.mentions for edit_id in mention.edits}
         objects: list[Mention] = []
         for mention in objects_in(self.words, index.lookup.by_object):
-            edit_ids = _telling_edits(index, mention.edits) - edits_named
+            edit_ids = _telling_edits(index, mention.edits)
+            if not self._asks_who(mention):
+                edit_ids -= edits_named
             if edit_ids and not self._is_choice(mention):
                 objects.append(replace(mention, edits=tuple(sorted(edit_ids))))
         return self._about(objects)
@@ -111,6 +113,10 @@ class ParsedQuery:
 
     def _places(self, names: Collection[Span]) -> list[Characters]:
         return places_to_compare(self.words, self.parts, names)
+
+    def _asks_who(self, mention: Mention) -> bool:
+        """Whether the query only asks who or whose a name is, wherever: "What does N do at F?"."""
+        return asks_who(plain(self.words.replaced({(mention.begin, mention.end): "it"})).text)
 
     def _is_choice(self, mention: Mention) -> bool:
         """Whether a name is one of the answers to choose from, or in an aside."""

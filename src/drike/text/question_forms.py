@@ -101,6 +101,43 @@ _STATED = re.compile(
 )
 
 
+# What a question asks that wants to know of a name or a number only who or whose it is.
+_ROLE = (
+    r"(?:role|position|job|post|title|function|office|occupation|profession|cargo|fonction|funktion"
+    r"|amt)"
+)
+_THERE = (
+    r"(?:\W+(?:there|here|please|(?:at|in|of|for)\W+(?:the |your |our )?\w+(?:\W+\w+){0,3}))?\W*"
+)
+_ASKS_WHO = re.compile(
+    rf"\W*(?:(?:and|so|hi|hello|please)\W+)*(?:"
+    rf"(?:who(?:['’]s| is| was)?|wer ist|qui est|quién es) (?:this |that |the )?it"
+    rf"|it (?:is|是) ?(?:who|谁)|who is it"
+    rf"|(?:what|which) (?:is|['’]s|does|has) it(?:['’]?s)? {_ROLE}"
+    rf"|what['’]s it(?:['’]?s)? {_ROLE}"
+    rf"|(?:what|which) {_ROLE} (?:does|has|is) it(?: have| hold)?|which {_ROLE} has it"
+    rf"|(?:what|which) (?:is|['’]s) the {_ROLE} of it"
+    rf"|what does it do|it\W+(?:what|who)(?:['’]s| is) (?:her|his|their|its) {_ROLE}"
+    rf"|(?:from |of )?whose (?:is )?(?:the )?(?:phone |telephone )?"
+    rf"(?:number|extension|e-?mail|address|mail) (?:is )?(?:it|that)"
+    rf"|(?:from |of )?who(?:se|m)? is (?:the )?(?:phone |telephone )?"
+    rf"(?:number|extension|e-?mail|address) it"
+    rf"|(?:\w+\W+){{0,12}}it\W+(?:whose (?:number )?is (?:it|that)|who is (?:it|that))"
+    rf"|(?:\w+\W+){{0,12}}whose number is it"
+    rf"){_THERE}",
+    re.IGNORECASE,
+)
+
+
+_SAYS_ROLE = re.compile(
+    rf"\W*it (?:works|is employed|serves|acts) as\b.*"
+    rf"|\W*(?:it(?:['’]?s)? {_ROLE}|the {_ROLE} of it)\b.*"
+    rf"|\W*what (?:is|['’]s) it(?:['’]?s)? {_ROLE}\W*",
+    re.IGNORECASE,
+)
+_ASKS_ROLE = re.compile(rf"\b{_ROLE}\b|\bdo\b", re.IGNORECASE)
+
+
 @dataclass(frozen=True)
 class Beginning:
     """How a question begins, and the rest of it.
@@ -171,3 +208,14 @@ def other_things(lowercase: str) -> list[OtherThing]:
         OtherThing(" ".join(filter(None, match.groups())), kin=match["kin"] is not None)
         for match in _OTHERS.finditer(lowercase)
     ]
+
+
+def asks_who(question: str) -> bool:
+    """Whether a question with "it" for a name only asks who or whose it is: "What is its job?"."""
+    return _ASKS_WHO.fullmatch(question.strip()) is not None
+
+
+def asks_role(question: str, wording: str) -> bool:
+    """Whether a question only asks for the role of "it", and a stored wording says it."""
+    is_of_role = asks_who(question) and _ASKS_ROLE.search(question) is not None
+    return is_of_role and _SAYS_ROLE.fullmatch(wording) is not None
