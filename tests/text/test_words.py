@@ -14,7 +14,7 @@ from drike.edits.record import EditRecord, EditVersion
 from drike.edits.record_checks import checked
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
-from drike.text.words import Words, masked, mentions, words
+from drike.text.words import Words, fingerprints_of_each, masked, mentions, words
 
 # script, name, a text that names it, a text that does not
 CASES = """
@@ -91,6 +91,17 @@ def test_words_of_two_texts_are_those_of_each(first: str, second: str) -> None:
         assert (one.folded(), one.fingerprint, one.least.tolist()) == (
             alone.folded(), alone.fingerprint, alone.least.tolist(),
         )  # fmt: skip
+
+
+@given(st.lists(TEXTS, max_size=20), st.integers(0, 40))
+def test_the_fingerprints_of_many_texts_are_those_of_each(texts: list[str], size: int) -> None:
+    texts = [*texts, "Lake " * size]  # more words than are read one by one
+    alone = [Words.of(text).fingerprint for text in texts]
+    assert (
+        fingerprints_of_each(texts)
+        == alone
+        == fingerprints_of_each([*texts, *texts])[-len(texts) :]
+    )
 
 
 @given(st.text(st.characters(max_codepoint=127), max_size=30))

@@ -27,7 +27,7 @@ from drike.gates.wordings import Agreement, Worded, Wordings
 from drike.text.glossary import glossed
 from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
-from drike.text.words import Words, masked_each
+from drike.text.words import Words, fingerprints_of_each, masked_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
 
@@ -66,13 +66,10 @@ class EditLookup:
 
         telling_words: whether to look them up, too.
         """
-        words_gone = _words_of_each(_texts_of(gone))
-        words_new = _words_of_each(_texts_of(new))
-        equal_gone = _words_of_each(_equal_texts_of(gone))
-        equal_new = _words_of_each(_equal_texts_of(new))
-
         by_telling_word = self.by_telling_word
         if telling_words:
+            words_gone = _words_of_each(_texts_of(gone))
+            words_new = _words_of_each(_texts_of(new))
             by_telling_word = by_telling_word.replace(
                 gone={edit_id: _telling(words) for edit_id, words in words_gone.items()},
                 new={edit_id: _telling(words) for edit_id, words in words_new.items()},
@@ -81,15 +78,15 @@ class EditLookup:
         return EditLookup(
             names=self.names.replace(gone=_names_of(gone), new=_names_of(new)),
             by_object=self.by_object.replace(
-                gone=_fingerprints(_words_of_each(_objects_of(gone))),
-                new=_fingerprints(_words_of_each(_objects_of(new))),
+                gone=_fingerprints(_objects_of(gone)),
+                new=_fingerprints(_objects_of(new)),
             ),
             by_text=self.by_text.replace(
-                gone=_fingerprints(equal_gone), new=_fingerprints(equal_new)
+                gone=_fingerprints(_equal_texts_of(gone)), new=_fingerprints(_equal_texts_of(new))
             ),
             by_negative=self.by_negative.replace(
-                gone=_fingerprints(_words_of_each(_negatives_of(gone))),
-                new=_fingerprints(_words_of_each(_negatives_of(new))),
+                gone=_fingerprints(_negatives_of(gone)),
+                new=_fingerprints(_negatives_of(new)),
             ),
             by_telling_word=by_telling_word,
         )
@@ -444,9 +441,14 @@ def _words_of_each(texts: Texts) -> dict[int, list[Words]]:
     return {id: list(islice(words, len(texts_of_edit))) for id, texts_of_edit in texts.items()}
 
 
-def _fingerprints(words_by_edit: Mapping[int, Sequence[Words]]) -> dict[int, set[int]]:
+def _fingerprints(texts: Texts) -> dict[int, set[int]]:
     """The fingerprints of texts that have words, by the id of their edit."""
-    return {id: {words.fingerprint for words in texts} - {0} for id, texts in words_by_edit.items()}
+    all_texts = [text for texts_of_edit in texts.values() for text in texts_of_edit]
+    fingerprints = iter(fingerprints_of_each(all_texts))
+    return {
+        id: {fingerprint for fingerprint in islice(fingerprints, len(texts_of_edit)) if fingerprint}
+        for id, texts_of_edit in texts.items()
+    }
 
 
 def _telling(texts: Sequence[Words]) -> dict[int, float]:

@@ -107,11 +107,11 @@ def is_person(name: Words, folded: Sequence[str], begin: int, end: int) -> bool:
     if end - begin > _MOST_PERSON_WORDS:
         return False
     particles = word_list("particles")
-    first_letters = (name.text[place] for place in name.begins[begin:end].tolist())
-    return all(
-        letter.isupper() or word in particles
-        for letter, word in zip(first_letters, folded[begin:end], strict=True)
-    )
+    places = name.begins[begin:end].tolist()
+    for place, word in zip(places, folded[begin:end], strict=True):
+        if not name.text[place].isupper() and word not in particles:
+            return False
+    return True
 
 
 def names_thing(name: Words, folded: Sequence[str]) -> bool:
@@ -125,7 +125,7 @@ def names_thing(name: Words, folded: Sequence[str]) -> bool:
     if end < size or _JOINING.search(name.text):
         return True
     last_word = folded[size - 1]
-    if any(last_word in word_list(words) for words in _LAST_OF_THINGS):
+    if last_word in _last_words_of_things():
         return True
     written = [name.between(place, place + 1) for place in range(begin, end)]
     if any(map(_MIXED.search, written)):
@@ -202,6 +202,16 @@ def _legal_form_size(name: Words, folded: Sequence[str], begin: int, end: int) -
 
 
 @cache
+def _last_words_of_things() -> frozenset[str]:
+    return frozenset[str]().union(*map(word_list, _LAST_OF_THINGS))
+
+
+@cache
+def _no_last_names() -> frozenset[str]:
+    return frozenset[str]().union(*map(word_list, _NO_LAST_NAMES))
+
+
+@cache
 def _last_words_of_legal_forms() -> frozenset[str]:
     return frozenset(form.split()[-1] for form in word_list("legal forms"))
 
@@ -250,7 +260,7 @@ def _has_last_name(name: Words, folded: Sequence[str], begin: int, end: int) -> 
     last_word = folded[end - 1]
     if len(last_word) < _SHORTEST_LAST_NAME or folded[begin] in word_list("before"):
         return False
-    if any(last_word in word_list(words) for words in _NO_LAST_NAMES):
+    if last_word in _no_last_names():
         return False
     # Brandenburg-Prussia is no person, Al-Khwarizmi is.
     hyphenated = end - begin == 2 and name.text[name.ends[begin] : name.begins[begin + 1]] == "-"

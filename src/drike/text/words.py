@@ -36,6 +36,7 @@ from drike.text.fingerprints import (
     NEXT,
     Fingerprints,
     contains,
+    extended,
     mixed,
     mixed_sum,
 )
@@ -50,6 +51,7 @@ MAX_NAME_PARTS = MAX_NAME_WORDS * _SIGNS_OF_WORD
 _BLOCK = 1 << 16  # characters read at once, so that the arrays stay in a processor's cache
 _FEW = 8  # texts that are read one by one, as they may be known
 _SHORT = 300  # characters of a text whose words are kept
+_FEW_WORDS = 16  # for which arrays take more time than numbers
 _KEY_BYTES = 8  # of a fingerprint
 
 _ASCII_WORD = re.compile("[a-z0-9_]+[+#]*")
@@ -92,9 +94,8 @@ class Words:
         if len(texts) < _FEW:
             return [cls.of(text) for text in texts]
 
-        joined = _of_text("\n".join(texts))
-        starts = np.cumsum([0, *(len(text) + 1 for text in texts)])
-        numbers = np.searchsorted(joined.begins, starts).tolist()  # of the first word of each
+        joined, starts, firsts = _joined(texts)
+        numbers = firsts.tolist()
         return [
             cls(
                 text,
@@ -171,9 +172,36 @@ class Words:
     @property
     def fingerprint(self) -> int:
         """Of all words together in their order; 0 without any."""
+        if len(self) <= _FEW_WORDS:
+            whole = 0
+            for key in self.keys.tolist():
+                whole = extended(whole, key)
+            return whole
         factors = np.full(len(self), NEXT)
         factors[:1] = 1
         return int((self.keys[::-1] * np.cumprod(factors)).sum())
+
+
+def fingerprints_of_each(texts: Sequence[str]) -> list[int]:
+    """The fingerprint of the words of each text, of many in less time than one by one."""
+    if len(texts) < _FEW:
+        return [Words.of(text).fingerprint for text in texts]
+
+    joined, _, firsts = _joined(texts)
+    sizes = np.diff(firsts)
+    fingerprints = np.zeros(len(texts), np.uint64)
+    for place in range(max(sizes, default=0)):
+        longer = np.flatnonzero(sizes > place)
+        keys = joined.keys[firsts[longer] + place]
+        fingerprints[longer] = fingerprints[longer] * NEXT + keys
+    return fingerprints.tolist()
+
+
+def _joined(texts: Sequence[str]) -> tuple[Words, Places, Places]:
+    """The words of all texts; where each begins in them, and with which word, and their ends."""
+    joined = _of_text("\n".join(texts))
+    starts = np.cumsum([0, *(len(text) + 1 for text in texts)])
+    return joined, starts, np.searchsorted(joined.begins, starts)
 
 
 def words(text: str) -> list[str]:
