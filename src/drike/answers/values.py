@@ -1,12 +1,13 @@
 """Numbers, dates, quantities and initials in one form each, to be compared word by word.
 
-The names of months, numbers, magnitudes and units are in `values.txt`.
+The names of numbers, magnitudes and units are in `values.txt`, those of months in `months.txt`.
 """
 
 import re
 from calendar import monthrange
 from collections.abc import Iterable
 
+from drike.text.months import month_names, month_numbers
 from drike.text.word_lists import data_sections
 
 
@@ -21,11 +22,11 @@ def _any(names: Iterable[str]) -> str:
 
 
 _NUMBERS = _names_in("numbers")
-_MONTHS = _names_in("months")
+_MONTH_BY_NUMBER = dict(enumerate(month_names("english"), 1))
+_MONTHS = {name: _MONTH_BY_NUMBER[number] for name, number in month_numbers().items()}
 _MAGNITUDES = _names_in("magnitudes")
 _UNITS = _names_in("units")
 _CURRENCIES = {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen"}
-_MONTH_BY_NUMBER = dict(enumerate(dict.fromkeys(_MONTHS.values()), 1))
 # That a magnitude puts behind a number.
 _ZEROS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _DAYS_OF_MONTH = 31

@@ -31,8 +31,9 @@ class AspectInCommon:
 
 def aspect(question: Said, record: EditRecord) -> AspectInCommon:
     """What a question has in common with the edit's nearest wording."""
+    named = " ".join((record.target_new, *record.names))
     things_by_wording = [
-        compared_things(question, said(masked(wording, record.names)), record.target_new)
+        compared_things(question, said(masked(wording, record.names)), named)
         for wording in (record.query, *record.paraphrases)
     ]
     nearest = min(things_by_wording, key=lambda things: things.distance)

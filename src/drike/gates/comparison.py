@@ -59,6 +59,8 @@ _NEARER_EDIT = 0.15
 _NEAR_MISS = 0.4
 # An edit so much farther than another one of its subject does not match, whatever is asked.
 _FAR_FROM_NEAREST = 0.4
+# Agreement in the relation from which on a question for yes or no is taken to check the edit.
+_SAME_RELATION = 0.7
 # A question that names a thing in place of the edit's, and tells little besides.
 _SURELY_ELSEWHERE = 0.9
 # Of a question that holds the old object, but with words of something else.
@@ -104,7 +106,7 @@ class Reading:
         for names, edit_ids in ids_by_names.items():
             excerpts = self.parsed.excerpts(names)
             if any(
-                not self._is_about_another(index.edits[edit_id], excerpt.text)
+                not self._is_about_another(index.edits[edit_id], excerpt)
                 for edit_id in edit_ids
                 for excerpt in excerpts
             ):
@@ -145,7 +147,7 @@ class Reading:
             ANOTHER: float(
                 is_missed
                 or of_aspect.get("elsewhere", 0.0) >= _SURELY_ELSEWHERE
-                or self._is_about_another(edit, part)
+                or self._is_about_another(edit, nearest.excerpt)
             ),
             **relation_features(part, masked_query),
             **self._features_of_name(edit),
@@ -155,8 +157,9 @@ class Reading:
             features |= object_features(part, mentions, self.subjects)
         return ComparedEdit(edit, mentions[0].name, features)
 
-    def _is_about_another(self, edit: EditVersion, part: str) -> bool:
+    def _is_about_another(self, edit: EditVersion, excerpt: Excerpt) -> bool:
         """Whether a part is surely about a longer name, or another time, person or case."""
+        part = excerpt.text
         mentions = self.parsed.by_edit[edit.id]
         if all(map(self._seems_common_word, mentions)) and (
             find_name(part) or mentions[0].name in QUESTION_WORDS
@@ -168,7 +171,11 @@ class Reading:
         if of_name["inside"] and of_name["continued"]:
             return True
         return about_another(
-            part, edit.record, written=edit.created_at, reverse=self.subjects is not None
+            part,
+            edit.record,
+            written=edit.created_at,
+            reverse=self.subjects is not None,
+            original=excerpt.original,
         )
 
     def _seems_common_word(self, mention: Mention) -> bool:
@@ -185,9 +192,12 @@ class Reading:
 
     def _is_ordinary_word(self, mention: Mention, record: EditRecord) -> bool:
         """Whether a name that has a capital where it is stored is used as the word that it is."""
-        if mention.cased or not mention.ambiguous:
+        if mention.cased or not mention.ambiguous or mention.kind is NameMatch.TYPO:
             return False
-        has_capital = any(mention.name.title() in name for name in record.names)
+        has_capital = any(
+            mention.name.title() in name and not (" " in name and name[1:].islower())
+            for name in record.names
+        )
         return has_capital and used_as_word(self.parsed.words, mention.begin, mention.end)
 
     def _features_of_name(self, edit: EditVersion) -> dict[str, float]:
@@ -286,30 +296,32 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
         matches += [_Match(group.reading, i, nearest_parts[i], of_aspects[i]) for i in nearest_ids]
 
     agreements_by_edit = agreements(index, [match.edit_id for match in matches], vectors)
-    return [
-        match.reading.compared(
-            index.edits[match.edit_id],
-            index.masked.texts[match.edit_id][0],
-            match.nearest,
-            agreements_by_edit[match.edit_id][place_of[match.nearest.excerpt.text]],
-            match.of_aspect,
-            missed=_is_missed(match, index, vectors[place_of[match.nearest.excerpt.text]]),
+    compared_edits = []
+    for match in matches:
+        place = place_of[match.nearest.excerpt.text]
+        agreement = agreements_by_edit[match.edit_id][place]
+        asks_beyond_it = agreement.relation < _SAME_RELATION and _asks_beyond(match, index)
+        compared_edits.append(
+            match.reading.compared(
+                index.edits[match.edit_id],
+                index.masked.texts[match.edit_id][0],
+                match.nearest,
+                agreement,
+                match.of_aspect,
+                missed=asks_beyond_it or _is_missed(match, index, vectors[place]),
+            )
         )
-        for match in matches
-    ]
+    return compared_edits
 
 
 def _is_missed(match: _Match, index: EditIndex, vector: FloatArray) -> bool:
     """Whether a part of a question is rather about something else than an edit.
 
-    A question for yes or no is, if it asks for what the edit does not say. Else this is said only
-    of edits with paraphrases that no person wrote, by their near misses and by other edits of the
-    subject. vector: of the part.
+    This is said only of edits with paraphrases that no person wrote, by their near misses and by
+    other edits of the subject. vector: of the part.
     """
     edit_id = match.edit_id
     record = index.edits[edit_id].record
-    if match.nearest.margin >= -_FAR_FROM_NEAREST and _asks_beyond(match, index):
-        return True
     if len(record.own_paraphrases) == len(record.paraphrases):
         return False
     if match.nearest.margin < -_NEARER_EDIT:
@@ -323,7 +335,8 @@ def _is_missed(match: _Match, index: EditIndex, vector: FloatArray) -> bool:
 def _asks_beyond(match: _Match, index: EditIndex) -> bool:
     """Whether a part is a question for yes or no that asks for what an edit does not say."""
     part = match.nearest.excerpt.text
-    if match.reading.subjects is not None or not is_closed(part):
+    is_near = match.nearest.margin >= -_FAR_FROM_NEAREST
+    if match.reading.subjects is not None or not is_near or not is_closed(part):
         return False
     edit = index.edits[match.edit_id]
     if mentions_object(part, edit.record):

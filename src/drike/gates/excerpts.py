@@ -44,12 +44,13 @@ class Part:
 class Excerpt:
     """A text to compare, with "it" for a subject, and where it stands in the query.
 
-    foreign: the words that could not be translated.
+    foreign: the words that could not be translated. original: the text before it was, if it was.
     """
 
     place: Characters
     text: str
     foreign: frozenset[str] = frozenset()
+    original: str = ""
 
 
 @dataclass(frozen=True)

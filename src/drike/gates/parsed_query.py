@@ -21,6 +21,7 @@ from drike.gates.excerpts import (
 from drike.gates.index import EditIndex
 from drike.gates.name_index import Mention
 from drike.gates.names import find_names, objects_in, read_words
+from drike.text.glossary import glossed
 from drike.text.question_forms import asks_who, trimmed
 from drike.text.words import Words, composed
 
@@ -93,8 +94,10 @@ class ParsedQuery:
         it_for_names = dict.fromkeys(sorted(names), "it")
         excerpts = []
         for place in self._places(names):
-            asked = plain(composed(self.words.replaced(it_for_names, *place)))
-            excerpts.append(Excerpt(place, asked.text, asked.foreign))
+            masked = composed(self.words.replaced(it_for_names, *place))
+            asked = plain(masked)
+            original = masked if glossed(masked) != masked else ""
+            excerpts.append(Excerpt(place, asked.text, asked.foreign, original))
         return tuple(excerpts)
 
     def wholes(self, names: Collection[Span]) -> list[str]:

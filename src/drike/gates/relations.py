@@ -33,7 +33,7 @@ from drike.text.relation_words import (
     telling_words,
     word_weights_of,
 )
-from drike.text.times import is_of_other_time
+from drike.text.times import is_before_month, is_of_other_time
 from drike.text.word_lists import word_list
 from drike.text.words import Words, masked, mentions, words
 
@@ -111,17 +111,26 @@ def mentions_object(question: str, record: EditRecord) -> bool:
 
 
 def about_another(
-    question: str, record: EditRecord, *, written: str = "", reverse: bool = False
+    question: str,
+    record: EditRecord,
+    *,
+    written: str = "",
+    reverse: bool = False,
+    original: str = "",
 ) -> bool:
     """Whether a question is surely about another time, person or case than an edit.
 
     This shows in its words, as in "its president in 1985". written: when the edit was, in ISO 8601.
-    reverse: it names the object of the edit, and may ask for the subject.
+    original: the question in its own language, if that is not English. reverse: it names the object
+    of the edit, and may ask for the subject.
     """
     lowercase = question.lower()  # in which patterns search in half the time
     wordings = [masked(text, record.names) for text in _wordings(record)]
     answers = [record.target_new, record.target_true or ""]
-    if is_of_other_time(lowercase, wordings, answers, record.valid_from or written):
+    since = record.valid_from or written
+    if is_of_other_time(lowercase, wordings, answers, since, original.lower()):
+        return True
+    if record.valid_from and is_before_month(lowercase, record.valid_from):
         return True
 
     stored_words = {

@@ -16,24 +16,24 @@ from drike.answers.codes import addresses, is_same_phone, phones
 from drike.answers.number_words import spelled_in_digits
 from drike.answers.times import times
 from drike.answers.values import uniform
+from drike.text.months import month_names, months_pattern
 from drike.text.relation_words import is_empty
 
 _MONEY = frozenset(("euro", "dollar", "pound sterling", "franc", "yen", "rupee", "zloty", "krona"))
 _NAME = "name"
-_MONTH = (
-    r"(?:jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|may|mai|june?|juni|july?"
-    r"|juli|aug(?:ust)?|sep(?:tember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)"
-)
+_IN_TWO_LANGUAGES = ("english", "german")
+_MONTH = f"(?:{months_pattern(*_IN_TWO_LANGUAGES, 'english short', 'german short')})"
+_OTHER_WORDS = ("march", "may")  # that a month's name may be
 _LINK = regex.compile(r"(?:https?://|www\.)[^\s,;<>\"')]+|\b[\w-]+(?:\.[\w-]+)+/[^\s,;<>\"')]*")
 _DATE = regex.compile(
     rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{_MONTH}\b(?:\s+\d{{4}})?"
     rf"|\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}})?",
     regex.IGNORECASE,
 )
-_MONTH_ALONE = regex.compile(
-    r"\b(?:January|February|April|June|July|August|September|October|November|December"
-    r"|Januar|Februar|März|Mai|Juni|Juli|Oktober|Dezember)\b"
+_NAMES_OF_MONTHS = (
+    month.capitalize() for month in month_names(*_IN_TWO_LANGUAGES) if month not in _OTHER_WORDS
 )
+_MONTH_ALONE = regex.compile(rf"\b(?:{'|'.join(_NAMES_OF_MONTHS)})\b")
 _WEEKDAY = regex.compile(
     r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
     r"|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?)\b",

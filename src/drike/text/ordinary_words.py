@@ -20,6 +20,7 @@ _ASKING = word_list("question words")
 _BE = word_set("be")
 _AUXILIARIES = _BE | word_set("auxiliaries")  # behind which the subject of a question follows
 _PREPOSITIONS = word_set("before names")
+_VERBS = word_set("verbs before names")
 _BEHIND_GERUNDS = _DETERMINERS.union(("to", "about", "aloud", "out"))
 _ENDINGS = ("s", "es", "ed", "d", "ing")
 _SHORTEST_STEM = 3
@@ -63,7 +64,7 @@ def used_as_word(words: Words, begin: int, end: int) -> bool:
     if before == "s":
         contracts_is = begin > 1 and words.word(begin - 2) in _ASKING
         return not contracts_is
-    if behind == "s" or not before:
+    if behind == "s" or not before or before in _VERBS or before.endswith("ed"):
         return False
     if before in _AUXILIARIES | _PREPOSITIONS:
         is_verbal = words.word(end - 1).endswith("ing")

@@ -90,7 +90,7 @@ def said(text: str) -> Said:
 def compared_things(question: Said, fact: Said, answer: str) -> ThingsInCommon:
     """The things of a question and of a fact. Foreign words count only where both have them.
 
-    answer: what the fact says; a thing that it names is no other than the fact's.
+    answer: what the fact says, and of what; a thing that it names is no other than the fact's.
     """
     words_of_fact = (*names_of_things(fact.text), *names_of_things(answer))
     words_of_question = names_of_things(question.text)

@@ -10,13 +10,15 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from drike.text.months import month_numbers, months_pattern
 from drike.text.question_forms import is_open
+from drike.text.times_in_languages import is_of_other_time_abroad
 
 _LONGEST = 1_000  # characters of a text that is read
 
 YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
 
-_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+_MONTHS = months_pattern()
 _COUNTS = r"(?:\d+|a|an|one|two|three|four|five|six|ten|twenty|some|several|many|a few|a couple of)"
 _PERIODS = r"(?:years?|months?|weeks?|decades?|century|centuries|seasons?)"
 _DECADES = r"(?:twent|thirt|fort|fift|sixt|sevent|eight|ninet)ies|(?:(?:1\d|20)?\d0)['’]?s"
@@ -24,7 +26,8 @@ _DECADES = r"(?:twent|thirt|fort|fift|sixt|sevent|eight|ninet)ies|(?:(?:1\d|20)?
 # What makes a question one of the past, however it is put.
 _SURELY_PAST = re.compile(
     r"\b(?:formerly|previously|in the past|back then|back in"
-    r"|in those days|in the old days|in former times|at launch|before now"
+    r"|in those days|in the old days|in former times|at launch|before now|back in the day"
+    r"|once upon a time|pre-\w+|a (?:long )?while (?:ago|back)"
     r"|früher\w*|ehemal\w*|damals|vormals|bisherig\w*|anteriormente|antiguamente|antigu[oa]"
     r"|autrefois|auparavant|jadis|ancien(?:ne)?s?|précédemment)\b"
     r"|以前|之前|过去|去年|原来|当时|曾经"
@@ -40,7 +43,7 @@ _STATES_OLD = re.compile(r"\b(?:old|former|previous|prior|earlier|origin|initial
 _PAST_TIMES = re.compile(
     r"(?<!since )(?<!than )\b(?:used? to (?!\w+ing)|last (?:year|month|week|season|decade|century"
     r"|quarter|summer|winter|spring|autumn|christmas)|year latest"
-    rf"|\w+ {_PERIODS} (?:ago|before|earlier)"
+    rf"|\w+ {_PERIODS} (?:ago|before|earlier)|\w+ (?:days|releases|versions) ago|yesterday"
     rf"|(?:in|during|until|before|of|from|since) the (?:early |mid |late )?(?:{_DECADES})"
     r"|(?:in|during|of|until|before|from) the (?:early |mid |late )?\d\d?th century"
     r"|in (?:\w+ )?times|(?:during|before|after) the (?:\w+ ){0,2}(?:war|crisis|pandemic|empire)"
@@ -54,8 +57,10 @@ _PAST_TIMES = re.compile(
     r"|\bbefore\W*$"
 )
 _FUTURE = re.compile(
-    r"\b(?:next (?:year|season|decade|century)|in the future|(?:from|starting|as of) next \w+"
-    rf"|in {_COUNTS} years|nächstes jahr|im nächsten jahr|el (?:año próximo|próximo año)"
+    r"\b(?:next (?:year|season|decade|century|summer|winter|quarter)|in the future"
+    r"|(?:from|starting|as of) next \w+"
+    rf"|in {_COUNTS} years|(?:the|its|your|their|any) (?:upcoming|planned|future)|will (?:replace"
+    r"|succeed|follow)|taking over|nächstes jahr|im nächsten jahr|el (?:año próximo|próximo año)"
     r"|l['’]an(?:née)? prochaine?)\b|明年|将来"
 )
 _PRESENT_TIMES = re.compile(
@@ -81,6 +86,28 @@ _YEAR_ASKED = re.compile(
     rf" (?:(?:the year|early|mid|late)[ -]|(?:{_MONTHS}) (?:\d\d?,? )?)?"
     rf"|\b(?:was|were|did|had)\b.* ){YEAR.pattern}"
 )
+# The year of what is typed as for a search engine: "price 2015".
+_PAST_VERBS = re.compile(
+    r"(?<!which )(?<!that )(?<!, )(?<!who )\b(?:was|were|did|had)\b|\bwho was\b"
+)
+_BECAME = re.compile(
+    r"\b(?:who|which \w+|what \w+|whose) (?:became|ran|led|headed|held|owned|played|won|made|sold"
+    r"|built|wrote|sang|\w+ed)\b"
+)
+_PLAIN_PRESENT = re.compile(r"\b(?:is|are|does|do)\b")
+# Of somebody who may well have been in office since.
+_ELECTED = re.compile(r"\b(?:elected|appointed|chosen|joined|took over)\b")
+_PRESENT_VERBS = re.compile(r"\b(?:is|are|does|do|has|have|can|may|will|would|should)\b")
+_BEFORE_SOMEBODY = re.compile(r"\bwho (?:was|were|came|led|ran|headed|held|had)\b.*\bbefore \w+")
+
+_YEAR_ASKED = re.compile(
+    r"(?:\b(?:in|en|im jahr|during|until|before|around|of|from|between|by|as of)"
+    rf" (?:(?:the year|early|mid|late)[ -]|(?:{_MONTHS}) (?:\d\d?,? )?)?"
+    rf"|\b(?:was|were|did|had)\b.* ){YEAR.pattern}"
+)
+# The year of what is typed as for a search engine: "price 2015".
+_BARE_YEAR = re.compile(r"(?:(?<=\bit )|(?<=\bin ))(?:19|20)\d\d\b|\b(?:19|20)\d\d(?=\W*$)")
+_VERBS = re.compile(rf"{_PAST_VERBS.pattern}|{_PRESENT_VERBS.pattern}|\b\w{{3,}}(?:ed|s)\b")
 # The years of Chinese and Japanese questions, whose verbs show no time.
 _YEAR_OF_VERBLESS = re.compile(r"\b((?:1\d|20)\d\d) ?(?:year\b|年)")
 _STATED_IN_PAST = re.compile(
@@ -90,23 +117,30 @@ _STATED_IN_PAST = re.compile(
 
 
 def is_of_other_time(
-    question: str, wordings: Iterable[str], answers: Iterable[str], since: str
+    question: str,
+    wordings: Iterable[str],
+    answers: Iterable[str],
+    since: str,
+    original: str = "",
 ) -> bool:
     """Whether a question in lower case is about a time in which an edit is not known to hold.
 
     wordings, answers: the edit's. since: the time from which on it holds, or is known, in ISO 8601;
-    "" if that is unknown. An edit of what was once, such as a founder, holds at any time.
+    "" if that is unknown. original: the question in its own language, if that is not English. An
+    edit of what was once, such as a founder, holds at any time.
     """
     question = question[:_LONGEST]
     texts = [text.lower()[:_LONGEST] for text in wordings]
     if not any(map(is_of_present, texts)):
         return False
     years = years_asked(question)
-    if years and is_open(question):
+    if years and (is_open(question) or not _VERBS.search(question)):
         stated = " ".join((*texts, *answers))
         return not any(year in stated or (since and year >= since[:4]) for year in years)
     if is_of_past(question) or is_of_future(question):
         return True
+    if original and is_of_other_time_abroad(original):
+        return not any(map(is_of_other_time_abroad, texts))
     return _OLD.search(question) is not None and not any(map(_STATES_OLD.search, texts))
 
 
@@ -115,6 +149,8 @@ def years_asked(question: str) -> tuple[str, ...]:
     """The years of which a question in lower case is."""
     if _is_in_past_tense(question) and _YEAR_ASKED.search(question):
         return tuple(YEAR.findall(question))
+    if not _VERBS.search(question) and _BARE_YEAR.search(question):
+        return tuple(_BARE_YEAR.findall(question))
     return tuple(_YEAR_OF_VERBLESS.findall(question))
 
 
@@ -149,3 +185,25 @@ def _is_in_past_tense(question: str) -> bool:
     if _PAST_VERBS.search(question) or _BECAME.search(question):
         return True
     return _PRESENT_VERBS.search(question) is None
+
+
+_MONTH_ASKED = re.compile(
+    r"\b(?:(?P<before>before|until|till|up to)|in|as of|by|from|since|during|of)"
+    rf" (?:early |mid |late )?(?P<month>{_MONTHS})\b(?! (?:\d{{4}}|i|we|you)\b)"
+)
+_HALF_A_YEAR = 6  # months, up to which a month is taken for one before another
+
+
+def is_before_month(question: str, since: str) -> bool:
+    """Whether a question in lower case is of a month before the one from which on an edit holds.
+
+    since: in ISO 8601. "As of March" is of an edit that is valid from March on, "before March" is
+    not. Of which year a month is, is not said: it is the one that is nearest.
+    """
+    match = _MONTH_ASKED.search(question)
+    if match is None or not since[5:7].isdigit():
+        return False
+    months_before = (int(since[5:7]) - month_numbers()[match["month"]]) % 12
+    if match["before"]:
+        return months_before <= _HALF_A_YEAR
+    return 0 < months_before <= _HALF_A_YEAR

@@ -9,14 +9,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from drike.text.months import months_pattern
+
 _LONGEST = 1_000  # characters of a text that is read
 
-_MONTHS = (
-    "january|february|march|april|may|june|july|august|september|october|november|december"
-    "|januar|februar|märz|mai|juni|juli|oktober|dezember"
-    "|janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|décembre"
-    "|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre"
-)
+_MONTHS = months_pattern()
 _CURRENCIES = (
     r"euros?|eur|dollars?|usd|pounds?|gbp|francs?|chf|yen|yuan|rupees?|crowns?|cents?|pence"
     r"|kronor|pesos?|zł|kč"
