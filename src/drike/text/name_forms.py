@@ -36,6 +36,8 @@ _MOST_JOINED = 5  # words of a name of which two may be joined
 _AMPERSAND = re.compile(r"\s*&\s*")
 _AND = re.compile(r"\s+(?:and|und|et)\s+")
 _INITIALS = re.compile(r"(?:[A-Za-z]\.){2,5}")  # "U.S."
+# A firm and what it offers: Querystone Team plan. Its last word is a common noun.
+_OF_FIRM = re.compile(r"[A-Z]\w{3,} [A-Z]\w+(?: \w+)* [a-z]+")
 _SHORT_CAPITALS = re.compile(r"[A-Z]{2,4}")
 _WITHIN_CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z]{2})")  # Roast|Link
 _SHORTEST_NAME = 3  # letters; shorter ones may mean something else
@@ -174,7 +176,7 @@ class NameForms(NamedTuple):
 
 
 def _as_typed(name: str) -> Iterator[str]:
-    """Other ways to type a name: its words split, "and" for "&", initials with points."""
+    """Other ways to type a name: words split, "and" for "&", initials with points, a genitive."""
     if _AMPERSAND.search(name):
         yield from (_AMPERSAND.sub(f" {word} ", name) for word in ("and", "und", "et"))
     elif _AND.search(name):
@@ -183,6 +185,8 @@ def _as_typed(name: str) -> Iterator[str]:
         yield name.replace(".", "").upper()
     elif _SHORT_CAPITALS.fullmatch(name):
         yield " ".join(name)
+    if _OF_FIRM.fullmatch(name):
+        yield name.replace(" ", "'s ", 1)
     split = _WITHIN_CAMEL.sub(" ", name)
     if split != name:
         yield split

@@ -27,6 +27,7 @@ _MIXED = re.compile(
     r"\d|^(?!(?:Mac?|Mc|De|Di|Da|Du|La|Le|Lo|Fitz|Van|Von|Al|El|O)[A-Z]).*[a-z][A-Z]"
 )
 _MODEL = re.compile(r"(?=.*\d)[A-Z][A-Z\d-]{2,}")  # C40, which no other thing is called
+_GENITIVE = re.compile(r"\w['’]s$")
 _ROMAN = re.compile(r"[IVX]+")
 _LAST_OF_THINGS = ("things", "rules", "trades", "clubs", "legal forms", "kinds of things")
 
@@ -290,6 +291,10 @@ def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Itera
     if size > 1 and _MODEL.fullmatch(name.between(end - 1, end)):
         yield ShortForm(NameMatch.PARTIAL, "", end - 1, end)
 
+    proper = _proper_size(name, folded, begin, end)
+    if proper < end:
+        yield ShortForm(NameMatch.PARTIAL, "", begin, proper)
+
     stop = end
     if end < len(name):  # it has a legal form
         while stop - begin > 1 and folded[stop - 1] in word_list("trades"):
@@ -298,6 +303,26 @@ def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Itera
         stop = end - 1
     if begin < stop < end:
         yield ShortForm(NameMatch.PARTIAL, "", begin, stop)
+
+
+def _proper_size(name: Words, folded: Sequence[str], begin: int, end: int) -> int:
+    """Where a name ends before the common nouns that say what it is: "Heron 2" for Heron 2 tent.
+
+    These are in lower case. A noun behind a genitive is left out, too: "St. Orwin's" for St.
+    Orwin's Hospital. At least two words are left, as "Harbor" for Harbor hotel would be found
+    everywhere, and no person: Charles de Gaulle airport.
+    """
+    if folded[begin] in word_list("first names"):
+        return end
+    stop = end
+    while stop - begin > 2 and name.between(stop - 1, stop).islower():
+        stop -= 1
+    last = name.between(stop - 1, stop)
+    if stop < end:
+        return stop if last[0].isupper() or last[0].isdigit() else end
+    if end - begin > 2 and _GENITIVE.search(name.between(begin, end - 1)):
+        return end - 1
+    return end
 
 
 def _is_named_thing(folded: Sequence[str], begin: int, end: int) -> bool:
