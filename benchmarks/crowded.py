@@ -4,11 +4,10 @@
     python benchmarks/crowded.py --fit src/drike/gates/gate.json      # fit the head that drike ships
 
 Of a subject with three active edits or more, a question may well be about another of its facts. `Calibrated.crowded`
-judges these by the features of the head for named subjects and by two more: the cosine of the question and the whole
-fact with its object (*stated*), and how much nearer the fact is than any other of the subject (*lead*). It is fitted to
-the firms to develop on of three sets in `questions`, each question as `firms.py` asks it, and to public questions about
-edits of the first halves of HalluEditBench and PokeMQA (`gate.py`) whose subjects have as many, around the weights of
-the head for named subjects.
+judges these by the features of the head for named subjects, with weights of its own. It is fitted to the firms to
+develop on of three sets in `questions`, each question as `firms.py` asks it, and to public questions about edits of the
+first halves of HalluEditBench and PokeMQA (`gate.py`) whose subjects have as many, around the weights of the head for
+named subjects.
 
 Every figure is of firms that the head in question was not fitted to: each firm is asked under a head that is fitted to
 all other firms. The head *as for few* is the one for named subjects, some of whose weights were fitted to the firms of
@@ -23,7 +22,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +32,7 @@ from drike.encoders import FloatArray, TextEncoder, load_encoder
 from drike.gates.aspects import MANY
 from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.calibration import LabelledCandidate, default_gate, fit, to_json
-from drike.gates.comparison import ANOTHER, STATED, Features
+from drike.gates.comparison import ANOTHER, CROWDED, Features
 from drike.gates.decision import EQUAL
 from drike.research.evaluation.bootstrap import estimated, resampled
 from drike.support.table import Cell
@@ -114,16 +112,14 @@ def public_examples(folder: Path, encoder: TextEncoder) -> list[LabelledCandidat
 
 def is_crowded(features: Features) -> bool:
     """Whether a candidate is judged by the head for many facts."""
-    return STATED in features and not features.get(ANOTHER) and EQUAL not in features
+    return CROWDED in features and not features.get(ANOTHER) and EQUAL not in features
 
 
-def crowded(gate: Calibrated, found: Examples, without: Sequence[str] = ()) -> Calibrated:
+def crowded(gate: Calibrated, found: Examples) -> Calibrated:
     """The gate with a head for subjects with many facts, fitted around the one for named subjects."""
     weights = {
         name: weight for name, weight in gate.named.weights.items() if name not in OF_OBJECTS
     }
-    weights |= {STATED: 0.0, "lead": 0.0}
-    weights = {name: weight for name, weight in weights.items() if name not in without}
     head = fit(found, LogisticHead(weights, gate.named.bias), PRIOR)
     rounded = {name: round(weight, 3) for name, weight in head.weights.items()}
     return replace(gate, crowded=LogisticHead(rounded, round(head.bias, 3)))
@@ -155,8 +151,6 @@ RULES: Mapping[str, Rule] = {
     "as for few": lambda gate, _: replace(gate, crowded=None),
     "nearest": nearest,
     "scaled": scaled,
-    "refitted, without stated and lead": partial(crowded, without=(STATED, "lead")),
-    "refitted, without lead": partial(crowded, without=("lead",)),
     "refitted": crowded,
 }
 

@@ -196,10 +196,11 @@ def test_requests_that_wait_together_are_answered_together() -> None:
     async def ask_while_the_first_is_answered() -> list[tuple[int, str]]:
         begun = asyncio.ensure_future(ask("a"))
         await asyncio.to_thread(first.wait, 20)
-        others = [asyncio.ensure_future(ask(*said)) for said in (("b",), ("c", 5), ("too long",))]
-        while upstream._waiting < 4:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.01)  # until the last one is queued
+        others = []
+        for number, said in enumerate((("b",), ("c", 5), ("too long",)), 1):
+            others.append(asyncio.ensure_future(ask(*said)))
+            while len(upstream._queue) < number:  # they are queued in this order
+                await asyncio.sleep(0.001)
         may_go_on.set()
         return await asyncio.gather(begun, *others)
 

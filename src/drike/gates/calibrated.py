@@ -6,7 +6,7 @@ from math import exp
 
 from drike.edits.record import EditVersion, Status
 from drike.gates.chains import joined
-from drike.gates.comparison import ANOTHER, STATED, ComparedEdit, Features, Reading, compared
+from drike.gates.comparison import ANOTHER, CROWDED, ComparedEdit, Features, Reading, compared
 from drike.gates.decision import EQUAL, Candidate, Decision, among_equals, leading
 from drike.gates.index import EditIndex
 from drike.gates.parsed_query import ParsedQuery
@@ -94,7 +94,7 @@ class Calibrated:
         """The head by which a candidate with such features is judged."""
         if "masked" not in features:
             return self.unnamed
-        if STATED in features and self.crowded is not None:
+        if CROWDED in features and self.crowded is not None:
             return self.crowded
         return self.named
 

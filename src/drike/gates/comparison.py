@@ -43,8 +43,8 @@ Features = Mapping[str, float]
 
 # The feature of a question about another time, person or case, which does not concern the edit.
 ANOTHER = "another"
-# The feature of an edit whose subject has many: the cosine of the question and the whole fact.
-STATED = "stated"
+# The feature of an edit whose subject has many. A head of its own judges it.
+CROWDED = "crowded"
 
 # Added to the probability that a question and an edit ask for the same, before its logarithm is
 # taken as a feature.
@@ -291,7 +291,6 @@ def compared(readings: Sequence[Reading], index: EditIndex) -> list[ComparedEdit
             index,
             group.reading,
             {edit_id: nearest_parts[edit_id] for edit_id in nearest_ids},
-            part_vectors,
         )
         matches += [_Match(group.reading, i, nearest_parts[i], of_aspects[i]) for i in nearest_ids]
 
@@ -363,7 +362,6 @@ def _features_of_aspects(
     index: EditIndex,
     reading: Reading,
     nearest_parts: Mapping[int, _NearestPart],
-    part_vectors: Mapping[Excerpt, FloatArray],
 ) -> dict[int, Features]:
     """What of the subject each edit is about, beside what its part of the query asks.
 
@@ -386,20 +384,8 @@ def _features_of_aspects(
             continue
         others = [aspects[i] for i in active_ids if excerpt_by_edit[i] == excerpt_by_edit[edit_id]]
         of_edit |= aspect_features(own, others)
-        if edit_id in index.stated.texts:
-            part_vector = part_vectors[excerpt_by_edit[edit_id]]
-            stated = index.stated.closest([edit_id], part_vector)[edit_id]
-            lead = _lead(edit_id, active_ids, nearest_parts)
-            of_edit |= {STATED: stated, "lead": lead}
+        of_edit[CROWDED] = 1.0
     return features
-
-
-def _lead(
-    edit_id: int, active_ids: Sequence[int], nearest_parts: Mapping[int, _NearestPart]
-) -> float:
-    """How much nearer an edit is to the query than all other active ones of its subject."""
-    largest_of_others = max(nearest_parts[i].cosine for i in active_ids if i != edit_id)
-    return nearest_parts[edit_id].cosine - largest_of_others
 
 
 def _nearest_parts(

@@ -15,7 +15,6 @@ from drike.edits.conditions import applies
 from drike.edits.record import EditVersion, Status
 from drike.encoders.base import BULK, FloatArray, TextEncoder, salient, unit
 from drike.encoders.salience import word_weights
-from drike.gates.crowded import CrowdedChanges, stated_texts
 from drike.gates.excerpts import LONGEST_WHOLE
 from drike.gates.inventory import inventory
 from drike.gates.name_index import NameIndex
@@ -102,8 +101,7 @@ class EditIndex:
     id, in any order. without: ids of the edits that `applying` left out. texts: with vectors.
     masked: the texts with "it" for the subject, the query first, with salient vectors; also those
     that no person wrote, which count only where the subject is named. near_misses: negatives that
-    no person wrote, likewise. stated: the query so with the new object behind it, of the edits of
-    subjects of which many are active.
+    no person wrote, likewise.
     """
 
     def __init__(self, encoder: TextEncoder | None = None) -> None:
@@ -114,7 +112,6 @@ class EditIndex:
         self.texts = TextVectors()
         self.masked = TextVectors()
         self.near_misses = TextVectors()
-        self.stated = TextVectors()
 
         # Conditions of the edits that are for some requests only, and the indices for such
         # requests.
@@ -325,9 +322,6 @@ class EditIndex:
             vectors_of=_vectors(near_misses_new, salient(self.encoder), embedded.near_misses),
         )
 
-        changed_edits = [*gone.values(), *new.values()]
-        index.stated = self._stated_after(changed_edits, index, embedded.stated)
-
         masked_gone = {id: self.masked.texts[id] for id in gone}
         texts_of_active_gone = [
             text for id in gone if self.is_active(id) for text in masked_gone[id]
@@ -347,18 +341,6 @@ class EditIndex:
             if text not in touched
         }
         return index
-
-    def _stated_after(
-        self, changed: Iterable[EditVersion], index: EditIndex, embedded: TextVectors
-    ) -> TextVectors:
-        """The `stated` of the next index, once its edits and their names are known."""
-        changes = CrowdedChanges.of(changed, index.edits, index.lookup.names, self.lookup.names)
-        stated_new = stated_texts(index.edits[id] for id in sorted(changes.within))
-        return self.stated.replace(
-            gone=[id for id in sorted(changes.touched) if id in self.stated.texts],
-            new=stated_new,
-            vectors_of=_vectors(stated_new, salient(index.require_encoder()), embedded),
-        )
 
 
 def agreements(
