@@ -39,6 +39,7 @@ def test_evaluating_a_run_uses_the_settings_of_that_run(demo: Path, tmp_path: Pa
     ]
 
 
+@pytest.mark.slow
 def test_additional_test_edits_never_overlap_the_training_edits(demo: Path, tmp_path: Path) -> None:
     trained = set(SplitIds.load(demo / "split.json").train)
     assert (

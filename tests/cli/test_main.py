@@ -70,6 +70,7 @@ def test_a_command_says_of_itself_what_the_list_of_commands_says() -> None:
                 assert command.help and command.load().help == command.help
 
 
+@pytest.mark.slow
 def test_every_argument_that_an_error_names_is_an_option_of_a_command() -> None:
     flags = {
         flag

@@ -141,6 +141,7 @@ def test_a_resumed_evaluation_ends_like_an_uninterrupted_one(
     assert (stopped / "table.md").exists()
 
 
+@pytest.mark.slow
 def test_resuming_a_finished_run_makes_no_model_calls(trained: Path, tmp_path: Path) -> None:
     folder = tmp_path / "e"
     assert run("evaluate", "--run", str(trained), "--model", "embedded", "--test", "2", "--editors", "ike",

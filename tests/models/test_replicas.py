@@ -163,6 +163,7 @@ def test_replicas_sum_usage_forget_together_and_free_their_slot_on_error() -> No
     assert model.score([]) == [] and model.generate([]) == []
 
 
+@pytest.mark.slow
 def test_local_replicas_give_the_outcomes_of_one_model() -> None:
     from drike.research import datasets
     from drike.research.editors.unedited import Unedited

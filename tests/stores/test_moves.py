@@ -194,7 +194,7 @@ def check_sequence(store: EditStore, seed: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(2))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_no_sequence_of_moves_puts_an_unapproved_version_in_force(
     opener: Opener, tmp_path: Path, part: int
 ) -> None:

@@ -122,6 +122,7 @@ def test_nearest_rows_are_demonstration_rows_about_something_else() -> None:
         assert keys[i] not in {keys[j] for j in near}
 
 
+@pytest.mark.slow
 def test_nearest_rows_follow_the_encoder() -> None:
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((len(rows()), 8)).astype(np.float32)
