@@ -569,3 +569,30 @@ def test_a_name_is_found_as_people_type_it(text: str, name: str) -> None:
 
 def test_an_edit_without_a_subject_has_names_of_its_own_alone() -> None:
     assert subject_names(EditRecord("", "The capital of Peru is", "Oslo")) is not None
+
+
+@pytest.mark.parametrize(
+    ("subject", "question"),
+    [
+        ("Heron 2 tent", "What does the Heron 2 weigh?"),
+        ("Dawn Box subscription", "How long can I pause my Dawn Box?"),
+        ("Querystone Team plan", "What do we pay for Querystone's Team plan?"),
+        ("St. Orwin's Hospital", "When can I visit somebody at St. Orwin's?"),
+    ],
+)
+def test_what_a_thing_is_need_not_be_said(subject: str, question: str) -> None:
+    index = indexed(EditRecord(subject, f"{subject} has", "x"))
+    assert index.named(question) == {1}
+
+
+@pytest.mark.parametrize(
+    ("subject", "question"),
+    [
+        ("Harbor hotel", "What is the depth of the harbor?"),
+        ("Charles de Gaulle airport", "When did Charles de Gaulle die?"),
+        ("Guide to the galaxy tour", "Is there a guide to the galaxy?"),
+    ],
+)
+def test_less_than_two_words_or_somebody_else_is_no_thing(subject: str, question: str) -> None:
+    index = indexed(EditRecord(subject, f"{subject} has", "x"))
+    assert index.named(question) == set()

@@ -135,7 +135,7 @@ def _short_object_forms(text: str) -> Iterator[tuple[str, ObjectForm]]:
     """The short forms of a name, and its last name with titles."""
     name = Words.of(text)
     folded = name.folded()
-    for short_form in short_forms(name, folded):
+    for short_form in short_forms(name, folded, of_object=True):
         short_text = short_form.text(name)
         is_last_name = short_form.kind is NameMatch.LAST
         is_common = short_text.casefold() in word_list("common words")

@@ -68,12 +68,12 @@ class ShortForm(NamedTuple):
 
 
 def short_forms(
-    name: Words, folded: Sequence[str], *, of_thing: bool = False
+    name: Words, folded: Sequence[str], *, of_thing: bool = False, of_object: bool = False
 ) -> Iterator[ShortForm]:
     """The short forms of a name, given its words as they are compared; some perhaps twice.
 
     Initials have no points. of_thing: whether it is known to be no person's, as only people have
-    last names.
+    last names. of_object: whether it is what a fact says of its subject, which keeps its last word.
     """
     size = plain_size(name)
     if not size:
@@ -89,6 +89,10 @@ def short_forms(
     if end - begin > 1 and is_of_person and not names_thing(name, folded):
         yield from _of_person(name, folded, begin, end)
     yield from _of_thing(name, folded, begin, end)
+    if not of_object:  # "Tuesday 9" says less than Tuesday 9 pm
+        proper = _proper_size(name, folded, begin, end)
+        if proper < end:
+            yield ShortForm(NameMatch.PARTIAL, "", begin, proper)
 
     if size <= _MOST_COUNTRY_WORDS:
         for demonym in demonyms().get(" ".join(folded), ()):
@@ -290,10 +294,6 @@ def _of_thing(name: Words, folded: Sequence[str], begin: int, end: int) -> Itera
 
     if size > 1 and _MODEL.fullmatch(name.between(end - 1, end)):
         yield ShortForm(NameMatch.PARTIAL, "", end - 1, end)
-
-    proper = _proper_size(name, folded, begin, end)
-    if proper < end:
-        yield ShortForm(NameMatch.PARTIAL, "", begin, proper)
 
     stop = end
     if end < len(name):  # it has a legal form
