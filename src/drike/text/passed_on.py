@@ -106,7 +106,7 @@ class PassedOn(NamedTuple):
     """What a text passes on, by characters.
 
     places: of texts to be read for what they ask. is_message: they are somebody's message to be
-    replied to, of which what asks nothing is only said. outside: instructions, which ask nothing.
+    replied to, of which what asks nothing is only said.
     """
 
     places: tuple[Span, ...]

@@ -87,25 +87,6 @@ _YEAR_ASKED = re.compile(
     rf"|\b(?:was|were|did|had)\b.* ){YEAR.pattern}"
 )
 # The year of what is typed as for a search engine: "price 2015".
-_PAST_VERBS = re.compile(
-    r"(?<!which )(?<!that )(?<!, )(?<!who )\b(?:was|were|did|had)\b|\bwho was\b"
-)
-_BECAME = re.compile(
-    r"\b(?:who|which \w+|what \w+|whose) (?:became|ran|led|headed|held|owned|played|won|made|sold"
-    r"|built|wrote|sang|\w+ed)\b"
-)
-_PLAIN_PRESENT = re.compile(r"\b(?:is|are|does|do)\b")
-# Of somebody who may well have been in office since.
-_ELECTED = re.compile(r"\b(?:elected|appointed|chosen|joined|took over)\b")
-_PRESENT_VERBS = re.compile(r"\b(?:is|are|does|do|has|have|can|may|will|would|should)\b")
-_BEFORE_SOMEBODY = re.compile(r"\bwho (?:was|were|came|led|ran|headed|held|had)\b.*\bbefore \w+")
-
-_YEAR_ASKED = re.compile(
-    r"(?:\b(?:in|en|im jahr|during|until|before|around|of|from|between|by|as of)"
-    rf" (?:(?:the year|early|mid|late)[ -]|(?:{_MONTHS}) (?:\d\d?,? )?)?"
-    rf"|\b(?:was|were|did|had)\b.* ){YEAR.pattern}"
-)
-# The year of what is typed as for a search engine: "price 2015".
 _BARE_YEAR = re.compile(r"(?:(?<=\bit )|(?<=\bin ))(?:19|20)\d\d\b|\b(?:19|20)\d\d(?=\W*$)")
 _VERBS = re.compile(rf"{_PAST_VERBS.pattern}|{_PRESENT_VERBS.pattern}|\b\w{{3,}}(?:ed|s)\b")
 # The years of Chinese and Japanese questions, whose verbs show no time.
