@@ -36,7 +36,7 @@ from drike.research.editors.pool import Pool
 split = datasets.load(sys.argv[1]).split()
 Pool(split.demonstrations, load_encoder("hashing")).candidates([case.edit for case in (*split.train, *split.test)])
 """
-LOAD = "import sys; from drike import datasets; datasets.load(sys.argv[1])"
+LOAD = "import sys; from drike.research import datasets; datasets.load(sys.argv[1])"
 Fact = tuple[
     str, str, str, str
 ]  # the query with {} for the subject, the subject, the old and the new object
