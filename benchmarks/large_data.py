@@ -30,8 +30,8 @@ ROWS, RELATIONS = 21_919, 34
 SYLLABLES = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "zo")
 SPLIT_AND_POOL = """
 import sys
-from drike import datasets
 from drike.encoders import load_encoder
+from drike.research import datasets
 from drike.research.editors.pool import Pool
 split = datasets.load(sys.argv[1]).split()
 Pool(split.demonstrations, load_encoder("hashing")).candidates([case.edit for case in (*split.train, *split.test)])
