@@ -17,10 +17,10 @@ restated or negated, five languages), by an author who wrote all of them before 
 different firms and phrasings: *chat-development*, by whose errors rules were mended, and *chat-test*. *Chat-fresh* are
 50 further ones about 25 further edits, by the same author, written when rules had been mended by both halves.
 
-*Voice*: 96 answers about 32 edits of 16 kinds, in the voice of a chat model (full sentences, Markdown, tables, offers of
-more), by another author, who wrote all of them before reading the rules: *voice-development* and *voice-test*, each
+*Voice*: 96 answers about 32 edits of 16 kinds, in the voice of a chat model (full sentences, Markdown, tables, offers
+of more), by another author, who wrote all of them before reading the rules: *voice-development* and *voice-test*, each
 with firms of its own. *Voice-further* are 142 by the same author about the kinds that the development half showed to be
-weak, and 49 of them, kind *hard*, were written against the mended rules; of both the first figures are in the findings.
+weak; 49 of them, kind *hard*, were written against the mended rules. The first figures of both are in the findings.
 
     python benchmarks/answers.py                                       # the development half
     python benchmarks/answers.py --half test                           # looks at the test half
