@@ -86,8 +86,8 @@ def is_negated(answer: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """A sentence of an answer, or a clause of one, with the stems of its telling words."""
+class Clause:
+    """A sentence of an answer, or a part of one, with the stems of its telling words."""
 
     text: str
     stems: frozenset[str]
@@ -159,7 +159,7 @@ class AnswerContent:
     asked: frozenset[str]
     known: frozenset[str]
     core: frozenset[str]
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[Clause, ...]
 
     @classmethod
     def of(cls, answer: str, question: str, about: Iterable[str]) -> "AnswerContent":
@@ -180,7 +180,7 @@ class AnswerContent:
             frozenset(word.lower() for word in _WORD.findall(question)),
             of_question | of_subject,
             telling_stems(without_permission(question)) - of_subject,
-            tuple(Sentence(part, telling_stems(part)) for part in sentences(text)),
+            tuple(Clause(part, telling_stems(part)) for part in sentences(text)),
         )
 
     def share_of(self, conditions: Sequence[str]) -> PartsGiven:
@@ -304,12 +304,12 @@ class AnswerContent:
             return True
         return bool(self.core) and len(stems & self.core) >= _LEAST_OF_CORE * len(self.core)
 
-    def _clauses(self, about: Iterable[Sentence]) -> Iterator[Sentence]:
+    def _clauses(self, about: Iterable[Clause]) -> Iterator[Clause]:
         for sentence in about:
             for text in re.split(r"[,;:–—]\s|\b(?:so|but|and|though|although)\b", sentence.text):
-                yield Sentence(text, telling_stems(text))
+                yield Clause(text, telling_stems(text))
 
-    def _says(self, clause: Sentence) -> str:
+    def _says(self, clause: Clause) -> str:
         """Yes or no, by a clause that states what was asked or denies it."""
         asked = self.core | self.known
         if _OF_ASSISTANT.search(clause.text):
