@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from drike.edits.record import EditRecord
+from drike.text.relation_words import masked_wording
 from drike.text.things import Said, ThingsInCommon, compared_things, said
 from drike.text.value_kinds import takes
-from drike.text.words import masked
 
 # Active edits of a subject, from which on a question may well be about something else of it.
 MANY = 3
@@ -33,7 +33,7 @@ def aspect(question: Said, record: EditRecord) -> AspectInCommon:
     """What a question has in common with the edit's nearest wording."""
     named = " ".join((record.target_new, *record.names))
     things_by_wording = [
-        compared_things(question, said(masked(wording, record.names)), named)
+        compared_things(question, said(masked_wording(wording, record.names)), named)
         for wording in (record.query, *record.paraphrases)
     ]
     nearest = min(things_by_wording, key=lambda things: things.distance)
