@@ -14,6 +14,7 @@ from drike.edits.record import EditRecord
 from drike.encoders.salience import content
 from drike.gates.name_index import Mention
 from drike.text.capitals import find_name
+from drike.text.contrasts import asks_for_sister
 from drike.text.question_forms import (
     answer_kind,
     beginning,
@@ -140,8 +141,14 @@ def about_another(
     for other in other_things(lowercase):
         if stored_words.isdisjoint(FAMILY if other.kin else words(other.text)):
             return True
-    if not reverse and _asks_for_other_kind(question, stored_words, record):
-        return True
+    if not reverse:
+        if _asks_for_other_kind(question, stored_words, record):
+            return True
+        holds_old = bool(record.target_true) and mentions(question, record.target_true or "")
+        if not holds_old and asks_for_sister(
+            question, wordings, record.target_new, translated=bool(original)
+        ):
+            return True
     return CASES.exclude(words(question), stored_words)
 
 

@@ -43,9 +43,14 @@ class ExclusiveRelations:
 
     @classmethod
     def read(cls, name: str) -> ExclusiveRelations:
+        """A list of `relation_words.txt`."""
+        return cls.of_lines(_LISTS[name])
+
+    @classmethod
+    def of_lines(cls, lines: Sequence[str]) -> ExclusiveRelations:
         """A list of groups, one a line, of relations with "|" between them."""
         relations_by_word = defaultdict[str, list[tuple[int, int]]](list)
-        for group, line in enumerate(_LISTS[name]):
+        for group, line in enumerate(lines):
             for relation, text in enumerate(line.split("|")):
                 for word in set(text.split()):
                     relations_by_word[word].append((group, relation))
