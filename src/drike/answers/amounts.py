@@ -47,6 +47,10 @@ _UNIT = re.compile(
 _ONE_UNIT = re.compile(
     rf"{_SPACE}?-?(?P<one>°{_SPACE}?[CF]\b|[{_SIGNS}]|[^\W\d_]+\$?[²³23]?(?!\w))"
 )
+_WORDS_AND_TIME = re.compile(
+    r"[ -](?P<words>(?:[^\W\d_]+[ -]){1,2})(?P<time>(?:day|week|month|year|hour|minute)s?)\b",
+    re.IGNORECASE,
+)
 _NOUN = re.compile(r"[ -]([^\W\d_]+)")
 _MOST_NOUNS = 2  # words behind a number that may say what it counts
 _MINUS = re.compile(r"(?:^|[\s(])[-−]$")
@@ -59,6 +63,11 @@ _SMALL_WORDS = frozenset(  # which say nothing about what is counted
 _STEM = 6  # letters
 _BY_THE_YEAR = frozenset(("percent", "percentage points", "time"))
 _MOST_BEFORE = 40  # characters before an amount in which its time may be named
+# "from 96 euros to", before the second amount
+_FIRST_OF_TWO = re.compile(
+    r"\b(?:from|between|von|zwischen|de) \S{0,3}?\d[\d.,]*\S{0,3}(?: \w+)?"
+    r" (?:to|and|auf|und|bis|à|a|y) \S{0,4}$"
+)
 _CLAUSE_END = re.compile(r"[\d.;!?\n]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _PER_BEFORE = frozenset(("per", "each", "every", "pro", "im", "par", "al", "por", "jeden", "cada"))
@@ -257,6 +266,15 @@ def _values(grouped: str) -> Iterator[Fraction]:
         yield Fraction(f"{whole.replace(other, '')}.{rest}")
 
 
+def _time_behind(text: str, end: int) -> tuple[tuple[Unit, ...], int]:
+    """The time that stands behind a number and words that say which: "3 home-office days"."""
+    match = _WORDS_AND_TIME.match(text, end)
+    if match is None or not _SMALL_WORDS.isdisjoint(_LETTERS.findall(match["words"].lower())):
+        return (), 0
+    units = tuple(unit for unit in _units_named(match["time"]) if _is_time(unit))
+    return units, match.end() if units else 0
+
+
 def _unit_behind(text: str, end: int) -> tuple[tuple[Unit, ...], int]:
     """The units that stand behind a number, and where they end; nothing if none does."""
     for pattern, group in ((_UNIT, "two"), (_ONE_UNIT, "one")):
@@ -266,7 +284,7 @@ def _unit_behind(text: str, end: int) -> tuple[tuple[Unit, ...], int]:
             units = _units_named(name)
             if units:
                 return units, match.end()
-    return (), 0
+    return _time_behind(text, end)
 
 
 def _nouns_behind(text: str, end: int) -> tuple[tuple[str, ...], int]:
@@ -301,7 +319,8 @@ def _with_rate(text: str, amount: Amount, unit_end: int) -> Amount:
 
 def _periods_before(text: str, begin: int) -> tuple[str, ...]:
     """The words shortly before an amount that name a time: "per month", "billed annually at"."""
-    clause = _CLAUSE_END.split(text[max(0, begin - _MOST_BEFORE) : begin])[-1]
+    text_before = _FIRST_OF_TWO.sub(" ", text[max(0, begin - _MOST_BEFORE) : begin])
+    clause = _CLAUSE_END.split(text_before)[-1]
     before = ""
     periods = []
     for match in _LETTERS.finditer(clause.lower()):

@@ -4,18 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from drike.answers.contents import (
-    AnswerContent,
-    Content,
-    PartsGiven,
-    content_of,
-    is_negated,
-    polarity,
-    share_of_items,
-)
+from drike.answers.contents import Content, content_of, polarity, share_of_items
 from drike.answers.denials import refuses
+from drike.answers.hours import contradicts, gives_part, is_every_day, names_days
 from drike.answers.matching import normalise
 from drike.answers.outcomes import Stated
+from drike.answers.places import is_elsewhere, place_and_country
+from drike.answers.policies import AnswerContent, PartsGiven, is_negated
 
 Named = Callable[[tuple[str, ...], tuple[str, ...]], Stated]
 
@@ -35,6 +30,7 @@ def stated_in_parts(
     """What an answer states. named: the same by names alone, for such names of both objects."""
     content_of_new = _content(new)
     content_of_old = _content(old)
+    new, old = _with_places(new, old), _with_places(old, new)
     if content_of_new == content_of_old:
         return named(new, old)
     return _PartsOf(answer, new, old, content_of_new, content_of_old, named).stated()
@@ -43,6 +39,13 @@ def stated_in_parts(
 def _content(names: Sequence[str]) -> Content | None:
     """What an object says by the first of its names that is of several parts."""
     return next(filter(None, map(content_of, names)), None)
+
+
+def _with_places(names: tuple[str, ...], others: Sequence[str]) -> tuple[str, ...]:
+    """Names of an object, with the place alone of "Bergen, Norway" if the other is not named so."""
+    places = [place for name in names for place in place_and_country(name)[:1]]
+    named = {normalise(name) for name in (*names, *others)}
+    return (*names, *(place for place in places if normalise(place) not in named))
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,11 @@ class _PartsOf:
             for item in content.items
         )
 
+    @property
+    def _are_places(self) -> bool:
+        """Whether both objects are places with the countries that they are in."""
+        return all(content is not None and content.is_place for content in (self.new, self.old))
+
     def _yes_or_no(self, new: Content) -> Stated:
         """What an answer states under a new object such as "Yes, on a leash"."""
         text = self.answer.text
@@ -114,7 +122,8 @@ class _PartsOf:
             return Stated.NEW
         if has_old:
             return Stated.OLD
-        if new is PartsGiven.SOME and items_of_old <= items_of_new:
+        is_of_both = items_of_new == items_of_old and self._are_places
+        if new is PartsGiven.SOME and items_of_old <= items_of_new and not is_of_both:
             return Stated.PARTLY
         return Stated.REFUSED if said is Stated.REFUSED else Stated.NEITHER
 
@@ -123,8 +132,21 @@ class _PartsOf:
         if content is None:
             return PartsGiven.NONE, set()
         if content.items:
-            return share_of_items(content.items, self._states)
+            if contradicts(content.items, self.answer.text):
+                return PartsGiven.NONE, set()
+            if content.is_place and is_elsewhere(content.items, self.answer.text):
+                return PartsGiven.NONE, set()
+            return share_of_items(self._needed(content.items), self._share_of_item)
         return self._read.share_of(content.conditions), set()
 
-    def _states(self, item: str) -> bool:
-        return self.named((item,), ()) is Stated.NEW
+    def _needed(self, items: Sequence[str]) -> Sequence[str]:
+        """The items of a list that an answer must give: that it is so every day may go unsaid."""
+        if len(items) == 1 or names_days(self.answer.text):
+            return items
+        return [item for item in items if not is_every_day(item)]
+
+    def _share_of_item(self, item: str) -> PartsGiven:
+        if self.named((item,), ()) is Stated.NEW:
+            return PartsGiven.ALL
+        is_part = gives_part(item, self.answer.text)
+        return PartsGiven.SOME if is_part else PartsGiven.NONE

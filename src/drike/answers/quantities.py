@@ -1,7 +1,8 @@
 """The border behind which quantities are read: whether an answer gives an object's quantity.
 
 An object is a quantity if all of its text is one: an amount, perhaps with a bound ("within 45
-days"), a time of day or a span of them, a version, a phone number or an address. What kind it is
+days"), a time of day or a span of them, days of the week, a version, a phone number or an address
+of e-mail or of a page. What kind it is
 decides how the answer is read, so that 6.30 is a time, a version or a price. A quantity of the same
 kind that is not the object's names no object, whatever words they share.
 """
@@ -14,7 +15,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from drike.answers.amounts import Amount, amounts, is_same
-from drike.answers.codes import addresses, is_same_phone, phones, versions
+from drike.answers.codes import addresses, is_same_phone, phones, urls, versions
+from drike.answers.days import Days, all_day, days_in
 from drike.answers.number_words import spelled_in_digits
 from drike.answers.ranges import is_range
 from drike.answers.time_limit import TimeLimit
@@ -128,6 +130,11 @@ class AnswerRead:
         """Its times of day."""
         return times(self.text)
 
+    @cached_property
+    def days(self) -> list[Days]:
+        """Its days of the week."""
+        return days_in(self.text)
+
 
 Reader = Callable[[AnswerRead], Iterator[GivenQuantity]]
 
@@ -152,10 +159,20 @@ def are_quantities(names: Iterable[str]) -> bool:
 def reader_of(name: str) -> Reader | None:
     """How to read what an object of this name may be in texts; None if it is no quantity."""
     text = spelled_in_digits(name.strip().rstrip("."))
+    for make in (_all_day_reader, _days_reader, _url_reader):
+        if reader := make(text):
+            return reader
     if not any(map(str.isdigit, text)) and "@" not in text:
         return None
     readers = (_address_reader, _phone_reader, _version_reader, _time_reader, _amount_reader)
     return next((reader for make in readers if (reader := make(text))), None)
+
+
+def is_code(name: str) -> bool:
+    """Whether an object of this name counts sign by sign: an address, a number of a phone."""
+    text = spelled_in_digits(name.strip().rstrip("."))
+    makers = (_url_reader, _address_reader, _phone_reader, _version_reader)
+    return any(make(text) for make in makers)
 
 
 def with_marks(reading: AnswerRead, marks_by_name: Iterable[tuple[str, str]], other: str) -> str:
@@ -206,6 +223,47 @@ def _address_reader(name: str) -> Reader | None:
     def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in addresses(reading.text):
             yield GivenQuantity(found.begin, found.end, found.code == code)
+
+    return read
+
+
+def _url_reader(name: str) -> Reader | None:
+    own = next(urls(name), None)
+    if own is None or own.is_plain or (own.begin, own.end) != (0, len(name)):
+        return None
+    code = own.code
+
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
+        for found in urls(reading.text):
+            if not found.is_plain:
+                yield GivenQuantity(found.begin, found.end, found.code == code)
+
+    return read
+
+
+def _all_day_reader(name: str) -> Reader | None:
+    """How to read that something is so around the clock."""
+    if all_day(name) != [(0, len(name))]:
+        return None
+
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
+        for begin, end in all_day(reading.text):
+            yield GivenQuantity(begin, end, True)
+
+    return read
+
+
+def _days_reader(name: str) -> Reader | None:
+    """How to read several days of the week. A single one is a name."""
+    name = _FROM.sub("", name)
+    own = days_in(name)
+    if len(own) != 1 or own[0][:2] != (0, len(name)) or len(own[0].days) < 2:
+        return None
+    days = own[0].days
+
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
+        for found in reading.days:
+            yield GivenQuantity(found.begin, found.end, found.days == days)
 
     return read
 

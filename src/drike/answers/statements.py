@@ -113,12 +113,19 @@ class _EditNames:
     old: ObjectNames
     subject: ObjectNames
     marks_by_name: tuple[tuple[str, str], ...] = ()  # of the objects' names
+    about: str = ""  # the subject's names
 
     @classmethod
     def of(cls, new: tuple[str, ...], old: tuple[str, ...], about: tuple[str, ...]) -> Self:
         """The names of objects and subject, as they are read."""
         marks_by_name = (*((name, NEW) for name in new), *((name, OLD) for name in old))
-        return cls(object_names(new), object_names(old), object_names(about), marks_by_name)
+        return cls(
+            object_names(new),
+            object_names(old),
+            object_names(about),
+            marks_by_name,
+            " ".join(about),
+        )
 
     @property
     def by_mark(self) -> dict[str, ObjectNames]:
@@ -133,6 +140,11 @@ class _EditNames:
     def numbers(self) -> bool:
         """Whether one of the names holds a digit."""
         return self.new.numbers or self.old.numbers or self.subject.numbers
+
+    @property
+    def dates(self) -> str:
+        """The dates that are objects."""
+        return "; ".join(filter(None, (self.new.dates, self.old.dates)))
 
     def words_of_others(self, mark: str) -> frozenset[str]:
         """The words of all names but those of a mark."""
@@ -150,8 +162,8 @@ class _Place(NamedTuple):
 
 
 def _answer_itself(answer: str) -> str:
-    """An answer without thoughts, what it strikes out, and a next turn that it makes up."""
-    answer = without_thoughts(answer)
+    """An answer without thoughts, marks, what it strikes out, and a next turn that it makes up."""
+    answer = without_thoughts(answer).replace("**", "").replace("`", "")
     if "~~" in answer:
         answer = _STRUCK_OUT.sub(" ", answer)
     if "\n" not in answer:
@@ -165,18 +177,18 @@ def _with_marks(text: str, names: _EditNames, question: str, limit: TimeLimit | 
     """A text in lower case with marks for the objects that it names."""
     spaced = _SPACES.sub(" ", text)
     if names.quantities:
-        reading = AnswerRead(spaced, question, limit)
+        reading = AnswerRead(spaced, f"{question} {names.about}", limit)
         spaced = with_marks(reading, names.marks_by_name, _OTHER_QUANTITY)
-    words = _words_of(spaced, names.numbers)
+    words = _words_of(spaced, names.numbers, names.dates)
     places = _places(words, names)
     marked = words.replaced({(place.begin, place.end): place.mark for place in places})
     return marked.casefold().replace("’", "'")
 
 
 @lru_cache(maxsize=4)  # one answer is read for each item of a list
-def _words_of(text: str, numbers: bool) -> Words:
-    """The words of a text, with numbers in one form if asked for."""
-    return Words.of(uniform(text, numbers))
+def _words_of(text: str, numbers: bool, dates: str) -> Words:
+    """The words of a text, with numbers in one form if asked for, and dates read by these."""
+    return Words.of(uniform(text, numbers, dates))
 
 
 def _marks_stated(marked: str, question: str, limit: TimeLimit | None) -> set[str]:
