@@ -14,8 +14,8 @@ import pytest
 from drike.edits.record import EditRecord
 from drike.gateway.watch import Sampling
 from drike.stores import moves
-from drike.stores.inbox import Inbox
 from drike.stores.edit_store import versions_of
+from drike.stores.inbox import Inbox
 from drike.stores.opening import open_store
 from drike.support.users import user_name
 from tests.fakes.commands import run
