@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, TypedDict, get_args
 
 import typer
 
@@ -45,6 +45,14 @@ from drike.support.table import counted
 _json = partial(json.dumps, ensure_ascii=False)
 
 _UsedStatus = Literal["active", "shadow"]
+
+
+class Why(TypedDict):
+    """Who changes edits and why. propose: whether they wait for approval."""
+
+    author: str
+    reason: str | None
+    propose: bool
 
 
 @command()
@@ -191,26 +199,16 @@ def change(
     questions = more.never or []
     if alike and not questions:
         raise UsageError("--alike is for a question that an edit does not concern: add --never")
+    why: Why = {"author": author(), "reason": reason, "propose": for_approval}
     with store_at(store, watched=True) as opened, opened.transaction():
         record = changeable(versions_of(opened, edit))
-        lists = _changed_lists(edit, record, changes, dropped)
-        made = moves.change(
-            opened,
-            edit,
-            changes | lists,
-            author=author(),
-            reason=reason,
-            propose=for_approval,
-            version=version,
-            supersede=supersede,
-        )
+        changes |= _changed_lists(edit, record, changes, dropped)
+        made = moves.change(opened, edit, changes, version=version, supersede=supersede, **why)
         print_changes(made)
     if questions:
         note_what_never_covers(made[-1].record)
         with store_at(store) as opened:
-            _look_at_others(
-                opened, made[-1], questions, alike=alike, reason=reason, propose=for_approval
-            )
+            _look_at_others(opened, made[-1], questions, alike=alike, why=why)
 
 
 def _look_at_others(
@@ -219,14 +217,17 @@ def _look_at_others(
     questions: Sequence[str],
     *,
     alike: bool,
-    reason: str | None,
-    propose: bool,
+    why: Why,
 ) -> None:
     """Say which other edits match questions about their subjects, or let none do so any more."""
     found = _same_questions(store, edit, questions)
     if found and alike:
-        why = reason or f"as of edit {edit.id}"
-        print_changes(give_negatives(store, found, author=author(), reason=why, propose=propose))
+        reason = why["reason"] or f"as of edit {edit.id}"
+        print_changes(
+            give_negatives(
+                store, found, author=why["author"], reason=reason, propose=why["propose"]
+            )
+        )
     elif found:
         note(f"{sentence_of(found)}; the same command with --alike gives it to each")
 
