@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,11 +12,12 @@ from drike.gates.fingerprint_set import Flags
 from drike.gates.name_index import Mention, NameIndex
 from drike.text.name_forms import WORD
 from drike.text.ordinary_words import is_ordinary, used_as_word
+from drike.text.relation_words import is_empty
 from drike.text.short_forms import NameMatch
 from drike.text.words import MAX_NAME_PARTS, Words, word_key
 
 _MOST_WORDS = 200  # of a text in which such names are looked for
-_SHORTEST_PART = 2
+_SHORTEST_PART = 3
 _SHORTEST_WORD = 7  # letters of a word that may be split
 _WHOLE_NAMES = (NameMatch.FULL, NameMatch.SHORT, NameMatch.PARTIAL)
 
@@ -27,26 +29,30 @@ def split_names(words: Words, is_free: Flags, index: NameIndex) -> list[Mention]
     """
     if len(words) > _MOST_WORDS:
         return []
-    places = list(_places_of_pairs(words, is_free))
-    keys = np.array([_joined_key(words, place) for place in places], np.uint64)
-    known, _ = index.known.find(keys, WORD)
+    keys_by_place = _keys_of_pairs(words, is_free)
+    if not keys_by_place:
+        return []
+    known, _ = index.known.find(np.array(list(keys_by_place.values()), np.uint64), WORD)
+    places = list(keys_by_place)
     return [mention for i in known for mention in _mentions_at(words, places[i], index)]
 
 
-def _places_of_pairs(words: Words, is_free: Flags) -> Iterator[int]:
-    """Where two words stand side by side that may be one of a name."""
-    sizes = words.ends - words.begins
-    gaps = words.begins[1:] - words.ends[:-1]
-    may_be = (gaps == 1) & is_free[:-1] & is_free[1:]
-    may_be &= (sizes[:-1] >= _SHORTEST_PART) & (sizes[1:] >= _SHORTEST_PART)
-    may_be &= sizes[:-1] + sizes[1:] >= _SHORTEST_WORD
-    for place in np.flatnonzero(may_be).tolist():
-        if words.text[words.ends[place]] in " -":
-            yield place
-
-
-def _joined_key(words: Words, place: int) -> int:
-    return word_key("".join(words.folded(place, place + 2)))
+def _keys_of_pairs(words: Words, is_free: Flags) -> dict[int, int]:
+    """The fingerprints of two words side by side as one, by the place of the first."""
+    said = words.folded()
+    begins = words.begins.tolist()
+    ends = words.ends.tolist()
+    free = is_free.tolist()
+    keys: dict[int, int] = {}
+    for place, (first, second) in enumerate(pairwise(said)):
+        are_long = len(first) >= _SHORTEST_PART and len(second) >= _SHORTEST_PART
+        if not are_long or len(first) + len(second) < _SHORTEST_WORD:
+            continue
+        if not (free[place] and free[place + 1]) or is_empty(first) or is_empty(second):
+            continue
+        if words.text[ends[place] : begins[place + 1]] in (" ", "-"):
+            keys[place] = word_key(first + second)
+    return keys
 
 
 def _mentions_at(words: Words, place: int, index: NameIndex) -> Iterator[Mention]:
