@@ -227,7 +227,7 @@ def test_days_of_the_week_are_joined() -> None:
     assert days_in("montags bis freitags")[0].days == WEEKDAYS
     assert days_in("Mo-Fr")[0].days == WEEKDAYS
     assert days_in("Sat to Mon")[0].days == frozenset((5, 6, 0))
-    assert days_in("So you can do it in May, or sat down with mon ami.") == []
+    assert days_in("So you can do it in May, or sat down with mon ami.") == ()
 
 
 def test_a_date_of_two_readings_has_both() -> None:

@@ -5,8 +5,8 @@ all of them. "24/7" is around the clock.
 """
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 _DAYS_BY_LANGUAGE = (
@@ -21,6 +21,7 @@ _SHORT = (
 )
 _OTHERS = {"tues": 1, "weds": 2, "thurs": 3, "sonnabend": 5}
 _WEEK = 7
+_MOST_KEPT = 64  # texts
 EVERY_DAY = frozenset(range(_WEEK))
 _GROUPS = (
     (r"on weekdays|weekdays?|working days|werktags?|werktäglich|en semaine|entre semana", range(5)),
@@ -85,7 +86,8 @@ _JOINED = re.compile(_JOINER, re.IGNORECASE)
 _RANGE = re.compile(_TO, re.IGNORECASE)
 
 
-def days_in(text: str) -> list[Days]:
+@lru_cache(maxsize=_MOST_KEPT)  # one answer is read for each part of an object
+def days_in(text: str) -> Sequence[Days]:
     """The days that a text names, those together that it joins: "Mon-Wed and Fri"."""
     joined: list[Days] = []
     for days in sorted([*_single_days(text), *_groups_of_days(text)]):
@@ -95,7 +97,7 @@ def days_in(text: str) -> list[Days]:
             joined[-1] = Days(before.begin, days.end, before.days | together)
         else:
             joined.append(days)
-    return joined
+    return tuple(joined)
 
 
 def _together(text: str, first: Days, second: Days) -> frozenset[int] | None:

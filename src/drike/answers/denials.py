@@ -352,6 +352,8 @@ def refuses(text: str) -> bool:
     """
     if not _compiled(_MAY_REFUSE).search(text):
         return False
+    if not _compiled(_REFUSED).search(text) and not _compiled(_APOLOGY).search(text):
+        return False
     said = _compiled(_POLITE).sub(" ", text)
     said = _compiled(_OF_OTHERS).sub(" ", said)
     if _compiled(_REFUSED).search(said):

@@ -60,13 +60,15 @@ def contradicts(parts: Sequence[str], answer: str) -> bool:
 
     Days that have none in common with these may be those on which it is closed.
     """
-    text = spelled_in_digits(answer)
     own_days = [days.days for part in parts for days in days_in(part)]
+    own_spans = {minutes for part in parts for minutes in _spans_in(part)}
+    if not own_days and not own_spans:
+        return False
+    text = spelled_in_digits(answer)
     given_days = [given.days for given in days_in(text) if len(given.days) > 1]
     others = [days for days in given_days if days not in own_days]
     if others == given_days and any(days & own for days in others for own in own_days):
         return True
-    own_spans = {minutes for part in parts for minutes in _spans_in(part)}
     given_spans = _spans_in(text)
     return bool(own_spans and given_spans) and not given_spans & own_spans
 
@@ -81,16 +83,18 @@ def gives_part(part: str, answer: str) -> bool:
 
     On Saturdays one may come from Tuesday to Saturday; who opens at 9 may open from 9 to 17.
     """
-    text = spelled_in_digits(answer)
     own_days = days_in(part)
     if own_days:
-        given = days_in(text)
+        given = days_in(spelled_in_digits(answer))
         return bool(given) and all(
             len(days.days) == 1 and days.days < own_days[0].days for days in given
         )
     own_spans = list(spans(part, times(part)))
+    if not own_spans:
+        return False
+    text = spelled_in_digits(answer)
     found = times(text)
-    if not own_spans or any(spans(text, found)):
+    if any(spans(text, found)):
         return False
     marked = [time for time in found if time.is_marked]
     return bool(marked) and all(any(map(time.may_be, own_spans[0].minutes)) for time in marked)

@@ -5,7 +5,7 @@ Its time is linear in the text.
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 _WORD = re.compile(r"[^\W\d_]+")
 _ENGLISH = (
@@ -61,6 +61,7 @@ _FOUR_TWENTIES = re.compile(r"\bquatre-vingts?\b", re.IGNORECASE)
 _MINUS = re.compile(
     r"\b(?:minus|menos|moins) (?=\d+ ?(?:°|degrees|grad|degrés|grados))", re.IGNORECASE
 )
+_MOST_KEPT = 64  # texts
 _ABOVE_TENS = {"soixante": 20, "octante": 20}  # soixante-quinze
 _JOINING = ("y", "et")  # of "treinta y ocho", "vingt et un"
 _HALF = re.compile(r"(?<![\d.,])(?P<number>\d+) and a half\b", re.IGNORECASE)
@@ -81,6 +82,7 @@ def _numbers() -> Mapping[str, int]:
     return numbers
 
 
+@lru_cache(maxsize=_MOST_KEPT)  # one answer is read for each part of an object
 def spelled_in_digits(text: str) -> str:
     """A text with its numbers in digits, where they are written in words."""
     if _WORD_OF_PART.search(text):

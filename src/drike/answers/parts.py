@@ -12,7 +12,16 @@ from drike.answers.outcomes import Stated
 from drike.answers.places import is_elsewhere, place_and_country
 from drike.answers.policies import AnswerContent, PartsGiven, is_negated
 
-Named = Callable[[tuple[str, ...], tuple[str, ...]], Stated]
+
+@dataclass(frozen=True)
+class NameReader:
+    """What an answer states by names alone. named: for such names of both objects.
+
+    states: whether it states an item of this name.
+    """
+
+    named: Callable[[tuple[str, ...], tuple[str, ...]], Stated]
+    states: Callable[[str], bool]
 
 
 @dataclass(frozen=True)
@@ -25,15 +34,15 @@ class AnswerAsked:
 
 
 def stated_in_parts(
-    answer: AnswerAsked, new: tuple[str, ...], old: tuple[str, ...], named: Named
+    answer: AnswerAsked, new: tuple[str, ...], old: tuple[str, ...], by_names: NameReader
 ) -> Stated:
-    """What an answer states. named: the same by names alone, for such names of both objects."""
+    """What an answer states."""
     content_of_new = _content(new)
     content_of_old = _content(old)
     new, old = _with_places(new, old), _with_places(old, new)
     if content_of_new == content_of_old:
-        return named(new, old)
-    return _PartsOf(answer, new, old, content_of_new, content_of_old, named).stated()
+        return by_names.named(new, old)
+    return _PartsOf(answer, new, old, content_of_new, content_of_old, by_names).stated()
 
 
 def _content(names: Sequence[str]) -> Content | None:
@@ -57,7 +66,7 @@ class _PartsOf:
     old_names: tuple[str, ...]
     new: Content | None
     old: Content | None
-    named: Named
+    by_names: NameReader
 
     @cached_property
     def _read(self) -> AnswerContent:
@@ -70,7 +79,7 @@ class _PartsOf:
             return self._yes_or_no(self.new)
 
         # 2. Lists that are surely such are read by their items, which may be those of the other.
-        said = self.named(self.new_names, self.old_names)
+        said = self.by_names.named(self.new_names, self.old_names)
         contents = [content for content in (self.new, self.old) if content]
         is_list = any(content.is_certain_list for content in contents) or self._shares_an_item
 
@@ -107,7 +116,7 @@ class _PartsOf:
             return Stated.NEW if share is PartsGiven.ALL else Stated.PARTLY
         if self.old and self.old.says and says == self.old.says:
             return Stated.OLD
-        others = self.named((), self.old_names)
+        others = self.by_names.named((), self.old_names)
         return others if others in (Stated.OLD, Stated.REFUSED) else Stated.NEITHER
 
     def _by_shares(self, said: Stated) -> Stated:
@@ -141,12 +150,13 @@ class _PartsOf:
 
     def _needed(self, items: Sequence[str]) -> Sequence[str]:
         """The items of a list that an answer must give: that it is so every day may go unsaid."""
-        if len(items) == 1 or names_days(self.answer.text):
+        needed = [item for item in items if not is_every_day(item)]
+        if not needed or len(needed) == len(items) or names_days(self.answer.text):
             return items
-        return [item for item in items if not is_every_day(item)]
+        return needed
 
     def _share_of_item(self, item: str) -> PartsGiven:
-        if self.named((item,), ()) is Stated.NEW:
+        if self.by_names.states(item):
             return PartsGiven.ALL
         is_part = gives_part(item, self.answer.text)
         return PartsGiven.SOME if is_part else PartsGiven.NONE

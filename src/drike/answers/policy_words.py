@@ -12,12 +12,16 @@ from drike.text.word_lists import data_sections
 _STEM = 5  # letters by which forms of a word are told from other words
 _FILE = "answers/policy_words.txt"
 _WORD = re.compile(r"[^\W\d_]+")
+_FIRST = re.compile(r"[^\W_]+")  # the first word of a phrase
+_ENDINGS = ("", "s", "ed", "d", "ing")  # that it may have
 _GAP = r"(?:\W+\w+){0,3}?"  # for the "..." of a phrase
 _SHORTEST_PLURAL = 4
+_MOST_WORDS = 1 << 14  # whose stems are kept
 # "unworn" as "not worn"
 _UN = re.compile(r"\bun(?P<rest>[a-z]{2,}(?:ed|able)|worn|paid|read|sold|known)\b(?<!united)", re.I)
 
 
+@lru_cache(maxsize=_MOST_WORDS)
 def stem(word: str) -> str:
     """The letters by which a word is told from others, or those of the first that says the same."""
     return _stem_of_same().get(_plain_stem(word), _plain_stem(word))
@@ -58,16 +62,18 @@ def _light_words() -> frozenset[str]:
 
 
 @cache
-def _phrases() -> tuple[re.Pattern[str], list[str]]:
-    """The phrases of several words, and for each group of the pattern the word that says it."""
-    patterns = []
-    heads = []
+def _phrases() -> dict[str, list[tuple[re.Pattern[str], str]]]:
+    """The phrases of several words, each with the word that says it, by their first words."""
+    phrases: dict[str, list[tuple[re.Pattern[str], str]]] = {}
     for names in _lines():
-        phrases = [name for name in names if not _WORD.fullmatch(name)]
-        if phrases:
-            patterns.append(f"({'|'.join(map(_phrase, phrases))})")
-            heads.append(names[0])
-    return re.compile(rf"\b(?:{'|'.join(patterns)})(?!\w)", re.IGNORECASE), heads
+        for name in names:
+            if _WORD.fullmatch(name):
+                continue
+            pattern = re.compile(_phrase(name), re.IGNORECASE)
+            first = _FIRST.findall(name)[0]
+            for ending in _ENDINGS:
+                phrases.setdefault(f"{first}{ending}", []).append((pattern, names[0]))
+    return phrases
 
 
 def _phrase(text: str) -> str:
@@ -75,20 +81,29 @@ def _phrase(text: str) -> str:
     words = [word for word in text.split() if word != "..."]
     first, *others = (re.escape(word) for word in words)
     gap = _GAP if "..." in text else ""
-    ending = r"(?:s|ed|d|ing)?" if first.isalpha() else ""
-    return "".join((first, ending, gap, *(rf"\W+{word}" for word in others)))
+    ending = rf"(?:{'|'.join(filter(None, _ENDINGS))})?" if first.isalpha() else ""
+    return "".join((first, ending, gap, *(rf"\W+{word}" for word in others), r"(?!\w)"))
 
 
 def with_words_for_phrases(text: str) -> str:
     """A text with the one word that says it behind each phrase, and "not worn;" for "unworn"."""
-    pattern, heads = _phrases()
+    text = _UN.sub(r"not \g<rest>;", text)
+    phrases = _phrases()
+    parts: list[str] = []
+    copied = 0
+    for word in _FIRST.finditer(text):
+        if word.start() < copied:
+            continue
+        for pattern, head in phrases.get(word[0].lower(), ()):
+            match = pattern.match(text, word.start())
+            if match:
+                parts += (text[copied : match.end()], f" {head}")
+                copied = match.end()
+                break
+    return "".join((*parts, text[copied:]))
 
-    def with_head(match: re.Match[str]) -> str:
-        return f"{match[0]} {heads[(match.lastindex or 1) - 1]}"
 
-    return pattern.sub(with_head, _UN.sub(r"not \g<rest>;", text))
-
-
+@lru_cache(maxsize=_MOST_WORDS)
 def is_telling(word: str) -> bool:
     """Whether a word tells something of a policy."""
     plain = _plain_stem(word)
@@ -97,12 +112,8 @@ def is_telling(word: str) -> bool:
     return len(word) > 1 and not is_empty(word) and plain not in _light()
 
 
+@lru_cache(maxsize=1 << 8)  # conditions of edits are read many times
 def telling_stems(text: str) -> frozenset[str]:
     """The stems of the words of a text that tell something of a policy."""
-    return frozenset(stem(word) for word in words_of(text) if is_telling(word))
-
-
-@lru_cache(maxsize=1 << 10)  # conditions of edits are read many times
-def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text in lower case, with those that say its phrases."""
-    return tuple(word.lower() for word in _WORD.findall(with_words_for_phrases(text)))
+    words = set(_WORD.findall(with_words_for_phrases(text).lower()))
+    return frozenset(stem(word) for word in words if is_telling(word))

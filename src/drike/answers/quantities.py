@@ -8,7 +8,7 @@ kind that is not the object's names no object, whatever words they share.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -86,6 +86,7 @@ _ORDER = re.compile(
 )
 _TAIL = re.compile(r"(?:\s+[^\W\d_]+){0,4}[.!]?")
 _BEFORE = 40  # characters before an amount in which its bound may stand
+_BEHIND = 40  # characters behind it, by which it is before something or after it
 _MOST_BARE = 5  # words of an answer whose bare number may be what was asked for
 
 
@@ -126,12 +127,12 @@ class AnswerRead:
         return ends
 
     @cached_property
-    def times(self) -> list[TimeOfDay]:
+    def times(self) -> Sequence[TimeOfDay]:
         """Its times of day."""
         return times(self.text)
 
     @cached_property
-    def days(self) -> list[Days]:
+    def days(self) -> Sequence[Days]:
         """Its days of the week."""
         return days_in(self.text)
 
@@ -141,13 +142,18 @@ Reader = Callable[[AnswerRead], Iterator[GivenQuantity]]
 
 @dataclass(frozen=True)
 class BoundedAmount:
-    """An amount with its bound, and whether it is before something or after it."""
+    """An amount with its bound, and what stands behind it."""
 
     amount: Amount
     begin: int
     end: int
     bound: str
-    order: str
+    behind: str
+
+    @property
+    def order(self) -> str:
+        """Whether it is before something or after it."""
+        return _kind(_ORDER.match(self.behind))
 
 
 def are_quantities(names: Iterable[str]) -> bool:
@@ -354,12 +360,11 @@ def bounded(text: str, amount: Amount) -> BoundedAmount:
     text_before = text[max(0, amount.begin - _BEFORE) : amount.begin]
     before = _BOUND.search(text_before) if _may_end_bound(text_before) else None
     behind = _BOUND_BEHIND.match(text, amount.end)
-    order = _ORDER.match(text, amount.end)
 
     begin = amount.begin - len(before[0]) if before else amount.begin
     end = behind.end() if behind else amount.end
     bound = _kind(before) or _kind(behind)
-    return BoundedAmount(amount, begin, end, bound, _kind(order))
+    return BoundedAmount(amount, begin, end, bound, text[amount.end : amount.end + _BEHIND])
 
 
 def _may_end_bound(text: str) -> bool:
@@ -376,10 +381,10 @@ def _kind(match: re.Match[str] | None) -> str:
     return next((kind for kind, text in groups.items() if text), "")
 
 
-def _asked_bound(asked: Iterable[str]) -> str:
+@lru_cache(maxsize=1 << 8)  # a question is read for each amount of its answer
+def _asked_bound(asked: frozenset[str]) -> str:
     """The bound that a question asks for, if one."""
-    words = frozenset(asked)
-    bounds = [bound for bound, names in _ASKED_BOUNDS.items() if not words.isdisjoint(names)]
+    bounds = [bound for bound, names in _ASKED_BOUNDS.items() if not asked.isdisjoint(names)]
     return bounds[0] if len(bounds) == 1 else ""
 
 
@@ -395,14 +400,14 @@ def _are_same_bounds(own: str, other: str, is_before: bool) -> bool:
     return is_before or {own, other} != {"most", "least"}
 
 
-def is_same_bounded(own: BoundedAmount, other: BoundedAmount, asked: Iterable[str]) -> bool:
+def is_same_bounded(own: BoundedAmount, other: BoundedAmount, asked: frozenset[str]) -> bool:
     """Whether an amount is an object's, and not bound the other way.
 
     At least 48 hours before arrival is up to 48 hours before it.
     """
+    if not is_same(own.amount, other.amount, asked):
+        return False
     if own.order and other.order and own.order != other.order:
         return False
     is_before = own.order == "before" or other.order == "before"
-    if not _are_same_bounds(own.bound or _asked_bound(asked), other.bound, is_before):
-        return False
-    return is_same(own.amount, other.amount, asked)
+    return _are_same_bounds(own.bound or _asked_bound(asked), other.bound, is_before)

@@ -1,7 +1,8 @@
 """Times of day and spans of them, as minutes of a day: 06:30, 6.30 a.m., 7am to 9pm, 9-18h."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -61,6 +62,7 @@ _BETWEEN = re.compile(r"\s*(?:-|–|—|to|until|till|through|and|bis|und|à|a|h
 _MOST_BETWEEN = 40  # characters from "opens at 7" to "closes at 9"
 _END_OF_SENTENCE = re.compile(r"[.!?;]\s|\n")
 _HALF_DAY = 720
+_MOST_KEPT = 64  # texts
 
 
 class TimeOfDay(NamedTuple):
@@ -93,10 +95,11 @@ class TimeSpan(NamedTuple):
     minutes: tuple[int, int]
 
 
-def times(text: str) -> list[TimeOfDay]:
+@lru_cache(maxsize=_MOST_KEPT)  # one answer is read for each part of an object
+def times(text: str) -> Sequence[TimeOfDay]:
     """The times in a text whose numbers are in digits, and the numbers that may be hours."""
     found = (_time(match) for match in _TIME.finditer(text))
-    return [time for time in found if time]
+    return tuple(time for time in found if time)
 
 
 def _time(match: re.Match[str]) -> TimeOfDay | None:
@@ -155,7 +158,7 @@ def _spoken_part(match: re.Match[str]) -> int:
     return 30 if (match["past"] or "").lower() == "half" else 15
 
 
-def spans(text: str, found: list[TimeOfDay]) -> Iterator[TimeSpan]:
+def spans(text: str, found: Sequence[TimeOfDay]) -> Iterator[TimeSpan]:
     """The spans of time in a text with these times."""
     last_end = 0
     for first, second in pairwise(found):

@@ -49,14 +49,28 @@ class FactAnswers:
     other_before: str
     other: str
 
-    def stated(self, answer: str) -> Stated:
-        """Which object of the fact an answer states."""
-        return self.fact.record.states(answer)
+    def stated(self, answer: str, question: str) -> Stated:
+        """Which object of the fact an answer to a question states."""
+        return self.fact.record.states(answer, question)
+
+    @property
+    def told(self) -> tuple[tuple[str, str], ...]:
+        """What was asked about the fact once the model was corrected, each with the answer.
+
+        The challenge has the question that it doubts.
+        """
+        fact = self.fact
+        return (
+            (fact.question, self.after),
+            (fact.rewording, self.reworded),
+            (fact.question, self.challenged),
+        )
 
     @property
     def follow_up_is_its_own(self) -> bool:
         """Whether there is an answer about something else of the subject, with neither object."""
-        is_free = self.stated(self.followed_up) in (Stated.NEITHER, Stated.REFUSED)
+        said = self.stated(self.followed_up, self.fact.follow_up)
+        is_free = said in (Stated.NEITHER, Stated.REFUSED)
         return is_free and bool(self.followed_up.strip())
 
     @property
@@ -80,12 +94,18 @@ class FactCounts:
     @classmethod
     def of(cls, answered: Sequence[FactAnswers]) -> "FactCounts":
         """Count them."""
+        before = [answers.stated(answers.before, answers.fact.question) for answers in answered]
+        told = [
+            [answers.stated(answer, question) for question, answer in answers.told]
+            for answers in answered
+        ]
+        after, reworded, challenged = zip(*told, strict=True) if told else ((), (), ())
         return cls(
             facts=len(answered),
-            before=_number_new(answers.stated(answers.before) for answers in answered),
-            after=_number_new(answers.stated(answers.after) for answers in answered),
-            reworded=_number_new(answers.stated(answers.reworded) for answers in answered),
-            challenged=_number_new(answers.stated(answers.challenged) for answers in answered),
+            before=_number_new(before),
+            after=_number_new(after),
+            reworded=_number_new(reworded),
+            challenged=_number_new(challenged),
             followed_up=sum(answers.follow_up_is_its_own for answers in answered),
             other=sum(answers.is_other_unchanged for answers in answered),
         )
