@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from drike.text.ordinary_words import is_ordinary
 from drike.text.word_lists import demonyms, word_list
 from drike.text.words import Words
 
@@ -34,7 +35,9 @@ _LAST_OF_THINGS = ("things", "rules", "trades", "clubs", "legal forms", "kinds o
 _MOST_LEGAL_WORDS = 4  # of a legal form
 _MOST_PERSON_WORDS = 6
 _MOST_COUNTRY_WORDS = 4
+_MOST_ORGANISATION_WORDS = 3
 _SHORTEST_LAST_NAME = 3  # letters
+_SHORTEST_MADE_UP = 4
 # Words that are no last names, and words that alone name something else.
 _NO_LAST_NAMES = ("common words", "after", "legal forms")
 _OTHER_THINGS = ("common words", "first names", "famous towns", "homonyms")
@@ -93,6 +96,8 @@ def short_forms(
         proper = _proper_size(name, folded, begin, end)
         if proper < end:
             yield ShortForm(NameMatch.PARTIAL, "", begin, proper)
+        if _is_of_organisation(folded, begin, end):
+            yield ShortForm(NameMatch.PARTIAL, "", begin, begin + 1)
 
     if size <= _MOST_COUNTRY_WORDS:
         for demonym in demonyms().get(" ".join(folded), ()):
@@ -323,6 +328,23 @@ def _proper_size(name: Words, folded: Sequence[str], begin: int, end: int) -> in
     if end - begin > 2 and _GENITIVE.search(name.between(begin, end - 1)):
         return end - 1
     return end
+
+
+def _is_of_organisation(folded: Sequence[str], begin: int, end: int) -> bool:
+    """Whether a name is one word that is no word of a language, and what it is: "Ironleaf Gym"."""
+    first = folded[begin]
+    if not 1 < end - begin <= _MOST_ORGANISATION_WORDS or len(first) < _SHORTEST_MADE_UP:
+        return False
+    if any(first in word_list(words) for words in (*_OTHER_THINGS, "before", "countries")):
+        return False
+    if not first.isalpha() or is_ordinary(first):
+        return False
+    return all(word in _words_of_organisations() for word in folded[begin + 1 : end])
+
+
+@cache
+def _words_of_organisations() -> frozenset[str]:
+    return word_list("trades") | word_list("organisations")
 
 
 def _is_named_thing(folded: Sequence[str], begin: int, end: int) -> bool:
