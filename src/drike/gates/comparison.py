@@ -13,7 +13,7 @@ from math import log
 
 from drike.edits.record import EditRecord, EditVersion
 from drike.encoders.base import FloatArray
-from drike.gates.aspects import MANY, aspect, aspect_features
+from drike.gates.aspects import MANY, aspect, aspect_features, attribute_features
 from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
 from drike.gates.index import EditIndex, agreements
 from drike.gates.name_index import Mention
@@ -61,8 +61,6 @@ _NEAR_MISS = 0.4
 _FAR_FROM_NEAREST = 0.4
 # Agreement in the relation from which on a question for yes or no is taken to check the edit.
 _SAME_RELATION = 0.7
-# A question that names a thing in place of the edit's, and tells little besides.
-_SURELY_ELSEWHERE = 0.9
 # Of a question that holds the old object, but with words of something else.
 _OTHER = 0.7
 # The least nearness of one that holds it as what the edit is about.
@@ -144,11 +142,7 @@ class Reading:
             "other": agreement.other,
             "known": agreement.known,
             "said": share,
-            ANOTHER: float(
-                is_missed
-                or of_aspect.get("elsewhere", 0.0) >= _SURELY_ELSEWHERE
-                or self._is_about_another(edit, nearest.excerpt)
-            ),
+            ANOTHER: float(is_missed or self._is_about_another(edit, nearest.excerpt)),
             **relation_features(part, masked_query),
             **self._features_of_name(edit),
             **of_aspect,
@@ -372,7 +366,9 @@ def _features_of_aspects(
         return {edit_id: {} for edit_id in nearest_parts}
     excerpt_by_edit = {edit_id: nearest.excerpt for edit_id, nearest in nearest_parts.items()}
     aspects = {
-        edit_id: aspect(Said(excerpt.text, excerpt.foreign), index.edits[edit_id].record)
+        edit_id: aspect(
+            Said(excerpt.text, excerpt.foreign), index.edits[edit_id].record, excerpt.original
+        )
         for edit_id, excerpt in excerpt_by_edit.items()
     }
     active_ids = [edit_id for edit_id in aspects if index.is_active(edit_id)]
@@ -380,9 +376,10 @@ def _features_of_aspects(
     for edit_id, own in aspects.items():
         of_edit = {"misfit": float(not own.fits)}
         features[edit_id] = of_edit
+        others = [aspects[i] for i in active_ids if excerpt_by_edit[i] == excerpt_by_edit[edit_id]]
+        of_edit |= attribute_features(own, [other for other in others if other is not own])
         if len(active_ids) < MANY:
             continue
-        others = [aspects[i] for i in active_ids if excerpt_by_edit[i] == excerpt_by_edit[edit_id]]
         of_edit |= aspect_features(own, others)
         of_edit[CROWDED] = 1.0
     return features

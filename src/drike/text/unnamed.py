@@ -131,8 +131,6 @@ class UnnamedQuestion:
             return HostLink.NONE
         telling = [word for word in self.words if not word.adds_nothing]
         asked = [word for word in telling if asks(word.folded)]
-        if not asked and not self.addresses:
-            return HostLink.NONE
         is_indefinite = any(word.determiner in _INDEFINITE for word in asked)
         is_covered = all(asks(word.folded) or answers(word.folded) for word in telling)
         is_clear = self.addresses or not is_indefinite
