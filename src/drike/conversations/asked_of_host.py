@@ -16,11 +16,11 @@ from drike.gates.parsed_query import ParsedQuery
 from drike.gates.unnamed_subjects import link_to_host
 from drike.text.capitals import find_name
 from drike.text.questions import asked_texts, leans_back
-from drike.text.unnamed import HostLink, UnnamedQuestion, is_limit
+from drike.text.unnamed import HostLink, UnnamedQuestion, is_limit, without_own_names
 from drike.text.words import Words, mentions, words
 
 # Probability of an edit for a turn that says more than what asks for it.
-_LEAST_IF_LOOSE = 0.7
+_LEAST_IF_LOOSE = 0.55
 _MOST_SUBJECTS = 6  # of a system's text, about which a turn is decided on
 
 
@@ -152,7 +152,7 @@ class AskedOfHost:
         old_objects = (edit.record.target_true for edit in self._active(self.host.edits))
         if any(is_name(old) and mentions(beside, old or "") for old in old_objects):
             return True
-        return find_name("\n".join((*self.topic, f" {beside}"))) is None
+        return find_name("\n".join((*self.topic, f" {without_own_names(beside)}"))) is None
 
     def _active(self, edit_ids: Iterable[int]) -> list[EditVersion]:
         edits = [self.index.edits[edit_id] for edit_id in edit_ids if edit_id in self.index.edits]

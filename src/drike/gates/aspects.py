@@ -58,7 +58,7 @@ def aspect(question: Said, record: EditRecord, original: str = "") -> AspectInCo
         compared_things(question, said(masked(wording, record.names)), named)
         for wording in (record.query, *record.paraphrases)
     ]
-    asked = {**asked_attributes(original), **asked_attributes(question.text)}
+    asked = _asked_in(question.text, original)
     fact = _fact_of(record)
     shared = asked.keys() & fact.attributes
     said_too = frozenset(word for name in shared for word in asked[name])
@@ -69,6 +69,22 @@ def aspect(question: Said, record: EditRecord, original: str = "") -> AspectInCo
         differs=bool(asked and fact.attributes and not shared),
         covered=_covered(question.text, fact.stems, said_too),
     )
+
+
+def words_of_attributes(question: str, record: EditRecord, original: str = "") -> frozenset[str]:
+    """The words by which a question asks for an attribute that an edit is about.
+
+    original: the question in its own language, if that is not English.
+    """
+    asked = _asked_in(question, original)
+    return frozenset(
+        word for name in asked.keys() & _fact_of(record).attributes for word in asked[name]
+    )
+
+
+def _asked_in(question: str, original: str) -> dict[str, frozenset[str]]:
+    """The attributes that a question asks for in English or its own language, with the words."""
+    return {**asked_attributes(original), **asked_attributes(question)}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,13 @@ from math import log
 
 from drike.edits.record import EditRecord, EditVersion
 from drike.encoders.base import FloatArray
-from drike.gates.aspects import MANY, aspect, aspect_features, attribute_features
+from drike.gates.aspects import (
+    MANY,
+    aspect,
+    aspect_features,
+    attribute_features,
+    words_of_attributes,
+)
 from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
 from drike.gates.index import EditIndex, agreements
 from drike.gates.name_index import Mention
@@ -31,7 +37,7 @@ from drike.gates.relations import (
 from drike.gates.unnamed_subjects import asking_stems
 from drike.gates.wordings import Agreement
 from drike.text.capitals import find_name
-from drike.text.closed_questions import asks_beyond, is_closed
+from drike.text.closed_questions import asks_beyond, asks_for_existing, is_closed
 from drike.text.ordinary_words import used_as_word
 from drike.text.question_forms import asks_role, asks_who
 from drike.text.short_forms import NameMatch
@@ -332,7 +338,8 @@ def _asks_beyond(match: _Match, index: EditIndex) -> bool:
     if match.reading.subjects is not None or not is_near or not is_closed(part):
         return False
     edit = index.edits[match.edit_id]
-    if mentions_object(part, edit.record):
+    words_of_fact = words_of_attributes(part, edit.record, match.nearest.excerpt.original)
+    if asks_for_existing(part, words_of_fact) or mentions_object(part, edit.record):
         return False
     wordings = index.masked.texts[edit.id]
     return asks_beyond(part, wordings, asking_stems(edit, index), edit.record.target_new)

@@ -10,6 +10,7 @@ import numpy as np
 
 from drike.answers.number_words import spelled_in_digits
 from drike.edits.record import EditRecord, EditVersion
+from drike.gates.aspects import words_of_attributes
 from drike.gates.index import EditIndex
 from drike.gates.inventory import inventory, probabilities
 from drike.text.glossary import glossed
@@ -40,6 +41,7 @@ def link_to_host(
     if _wants_another_kind(question, record):
         return HostLink.NONE
     asking = asking_stems(edit, index)
+    asking |= stems(words_of_attributes(glossed(question), record, question))
     answering = _stems_of_objects(record) | _stems_of_names(record)
     link = UnnamedQuestion.of(question, called).link(
         asks=lambda word: stem(word) in asking or stem(word.rstrip("s")) in asking,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from drike.text.ordinary_words import is_ordinary
 from drike.text.word_lists import demonyms, word_list
 from drike.text.words import Words
 
@@ -35,6 +36,7 @@ _MOST_LEGAL_WORDS = 4  # of a legal form
 _MOST_PERSON_WORDS = 6
 _MOST_COUNTRY_WORDS = 4
 _SHORTEST_LAST_NAME = 3  # letters
+_SHORTEST_OWN_NAME = 5  # letters of a firm's name of one word
 # Words that are no last names, and words that alone name something else.
 _NO_LAST_NAMES = ("common words", "after", "legal forms")
 _OTHER_THINGS = ("common words", "first names", "famous towns", "homonyms")
@@ -93,6 +95,9 @@ def short_forms(
         proper = _proper_size(name, folded, begin, end)
         if proper < end:
             yield ShortForm(NameMatch.PARTIAL, "", begin, proper)
+        own = _own_size(name, folded, begin, end)
+        if own < min(proper, end):
+            yield ShortForm(NameMatch.PARTIAL, "", begin, own)
 
     if size <= _MOST_COUNTRY_WORDS:
         for demonym in demonyms().get(" ".join(folded), ()):
@@ -323,6 +328,26 @@ def _proper_size(name: Words, folded: Sequence[str], begin: int, end: int) -> in
     if end - begin > 2 and _GENITIVE.search(name.between(begin, end - 1)):
         return end - 1
     return end
+
+
+def _own_size(name: Words, folded: Sequence[str], begin: int, end: int) -> int:
+    """Where the own name of a firm or an authority ends: "Brackwater" for Brackwater Bank.
+
+    Behind it stands what it is. One word has to be long, and no word, town or first name.
+    """
+    for stop in range(begin + 1, end):
+        if " ".join(folded[stop:end]) not in word_list("organisations"):
+            continue
+        if not all(map(str.isupper, (name.between(i, i + 1)[0] for i in range(begin, stop)))):
+            return end
+        is_one_word = stop - begin == 1
+        return end if is_one_word and not _is_rare(folded[begin]) else stop
+    return end
+
+
+def _is_rare(word: str) -> bool:
+    is_other = any(word in word_list(words) for words in _OTHER_THINGS) or word in demonyms()
+    return len(word) >= _SHORTEST_OWN_NAME and not is_other and not is_ordinary(word)
 
 
 def _is_named_thing(folded: Sequence[str], begin: int, end: int) -> bool:
