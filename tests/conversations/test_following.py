@@ -26,7 +26,7 @@ from tests.fakes.api_requests import EDITS, REQUESTS, chat, dialogue, follower
 from tests.fakes.gateways import FewShots
 from tests.fakes.indexes import default_encoder
 
-BLOCK = re.compile(r'\n*<corrected-facts id="(\w+)">\n.*?</corrected-facts id="\1">\n*', re.DOTALL)
+BLOCK = re.compile(r'\n*<corrected-facts id="(\w+)">.*?</corrected-facts id="\1">\n*', re.DOTALL)
 IMITATION = "<corrected-facts id=1>"
 
 

@@ -91,12 +91,17 @@ def test_idle_connections_starve_no_request(tmp_path: Path, tally: Tally) -> Non
 
 IDLE = """
 import asyncio, sys, time
+from pathlib import Path
+from drike.gateway.http.keys import KeyRole, Keys
 from drike.gates.by_name import Named
 from drike.gateway.tenants import EditFeed, Tenants
 from drike.stores.opening import open_store
 
 async def follow():
-    tenants = Tenants(lambda tenant: EditFeed(open_store(sys.argv[1], tenant=tenant), Named()))
+    keys = Keys(Path(sys.argv[1] + ".keys"))
+    keys.add("t0", KeyRole.ADMIN)
+    feed = lambda tenant: EditFeed(open_store(sys.argv[1], tenant=tenant, create=True), Named())
+    tenants = Tenants(feed, keys)
     for i in range(99):
         await tenants.feed(f"t{i}")
     following = asyncio.create_task(tenants.follow())
@@ -118,7 +123,7 @@ def test_100_idle_tenants_cost_little(tmp_path: Path) -> None:
         subprocess.run(command, env=where, check=True, capture_output=True, text=True).stdout
     )
     print(f"\n100 idle tenants: {share:.1%} of a core")
-    assert share < 0.12  # .05 to .08 here, as fast as the machine is at the time
+    assert share < 0.03  # .01 here, and more where other processes drive its pages out of a cache
 
 
 def test_a_lack_of_files_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

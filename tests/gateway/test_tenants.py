@@ -23,7 +23,7 @@ from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import KeyRole, Keys, Principal
 from drike.gateway.options import GatewayOptions
 from drike.gateway.start import start
-from drike.gateway.tenants import Tenants, _is_due, _may_have_changed, make_store
+from drike.gateway.tenants import Tenants, _due, make_store
 from drike.gateway.watch import Watch
 from drike.stores.opening import open_store
 from tests.fakes.commands import run
@@ -312,7 +312,7 @@ def test_a_store_whose_file_stays_is_read_again_each_five_seconds_only(tmp_path:
     feed = EditFeed(store, Named(), clock=lambda: now[0])
 
     def reads_in_five_seconds() -> int:
-        return sum(_is_due(feed, look) for look in range(100))
+        return sum(len(_due({store.name: feed}, look)) for look in range(100))
 
     assert reads_in_five_seconds() == 1
     feed.problem = "the store is locked"
@@ -325,13 +325,3 @@ def test_a_store_whose_file_stays_is_read_again_each_five_seconds_only(tmp_path:
     now[0] = noon  # the clock was set back
     assert reads_in_five_seconds() == 5
     feed.close()
-
-
-def test_who_may_read_a_file_is_a_change_of_it(tmp_path: Path) -> None:
-    file = tmp_path / "edits.db"
-    file.write_text("edits")
-    os.utime(file, (1_700_000_000, 1_700_000_000))
-    seen: dict[str, Any] = {}
-    assert [_may_have_changed(str(file), seen) for _ in range(2)] == [True, False]
-    file.chmod(0o400)
-    assert [_may_have_changed(str(file), seen) for _ in range(2)] == [True, False]

@@ -53,10 +53,8 @@ def harness() -> Iterator[Harness]:
     harness.process.communicate()
 
 
-OTHERS = [pytest.param(command, marks=pytest.mark.slow) for command in ("balanced", "evaluate")]
-
-
-@pytest.mark.parametrize("command", ["train", *OTHERS])
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["train", "balanced", "evaluate"])
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
     harness: Harness, command: str
 ) -> None:

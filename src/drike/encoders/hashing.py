@@ -6,7 +6,9 @@ It hashes features: words and their letter n-grams.
 import re
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +28,23 @@ _GRAM_SIZES = (3, 4)  # letters
 _SIGN_BIT = 1 << 31
 
 
+@dataclass(frozen=True)
 class HashingEncoder:
-    """Feature hashing to unit length, without weights; for tests and dry runs."""
+    """Feature hashing to unit length, without weights; for tests and dry runs.
 
-    def __init__(self, dim: int = _DIM, *, seed: int = 0) -> None:
-        self.name = HASHING if (dim, seed) == (_DIM, 0) else f"{HASHING}:{dim}:{seed}"
-        self.dim = dim
-        self.identity: Identity = {}
-        self._seed = seed
+    Equal ones are the same encoder: what is kept for one serves all.
+    """
+
+    dim: int = _DIM
+    seed: int = field(default=0, kw_only=True)
+    identity: ClassVar[Identity] = {}
+
+    @property
+    def name(self) -> str:
+        """What `hashing_encoder` makes it from."""
+        return (
+            HASHING if (self.dim, self.seed) == (_DIM, 0) else f"{HASHING}:{self.dim}:{self.seed}"
+        )
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Unit vectors [n, d]; a text without any word is the zero vector.
@@ -43,7 +54,7 @@ class HashingEncoder:
         require_unicode(texts)
         vectors: FloatArray = np.zeros((len(texts), self.dim), dtype=np.float32)
         with progress.show(len(texts)) as count:
-            hashes_of_texts = [_hashes_of_text(text, self._seed) for text in texts]
+            hashes_of_texts = [_hashes_of_text(text, self.seed) for text in texts]
             count(len(texts))
         if texts:
             hashes = np.concatenate(hashes_of_texts)

@@ -6,33 +6,34 @@ Each has a store of its own, which is followed as it changes.
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 
 from drike.edits.record import MissingStoreError, StoreError
 from drike.errors import DrikeError
+from drike.gateway.changed_files import ChangedFiles
 from drike.gateway.feed import EditFeed
 from drike.gateway.http.keys import KeyRole, Keys, Principal, require_tenant_name
-from drike.gateway.http.threads import WorkThread, in_daemon_thread
+from drike.gateway.http.threads import in_daemon_thread
 from drike.stores.addresses import POSTGRES
 from drike.stores.opening import TENANT, open_store
 
 # Seconds between two looks at files of stores, and for new gates.
 _FILES_INTERVAL = 0.05
+_LOOKS_AT_FOLDERS = 4  # such looks, of which one is at the file though its folder is as it was
+_KEYS_INTERVAL = 0.25  # between two looks at keys that are in a store
 _GATES_INTERVAL = 0.5
 _EDITS_INTERVAL = 1.0  # between two at which edits hold now, also where no file has changed
-_LOOKS_UNCHANGED = 5  # such looks, of which one reads a file that seems to be as it was
+_SECONDS_UNCHANGED = 5  # after which a file is read that seems to be as it was
 _JUDGING_INTERVAL = 0.5  # between two times at which answers are judged
 _FLUSH_INTERVAL = 5.0  # between two times at which counts are stored
 _SECONDS_OF_JUDGING = 0.25  # of a tenant's answers, before those of the next one
 _PAUSE_OF_JUDGING = 0.05  # seconds between two such times while answers wait
 _SECONDS_TO_JUDGE = 1.0  # the answers of all tenants that wait when the process ends
-_SETTLED = 2 * 10**9  # nanoseconds; a file that changed later may change again without another time
 _SECONDS_TO_FLUSH = 3.0  # the counts of all tenants, at the end
 _SECONDS_TO_END = 2.0  # for the threads, once no store makes them wait
 _MAX_REFRESHED = 32  # stores at once; one that is locked holds up no other
@@ -42,9 +43,6 @@ _GONE = (
     "tenant {} has keys, and there is no store of edits at {}: restore it from a copy, or make an "
     "empty one (drike serve --create)"
 )
-
-# What changes when a file, or who may read it, does: its times, its inode, its size.
-_FileStatus = tuple[int, int, int, int]
 
 
 def make_store(address: str, tenant: str, keys: Keys) -> None:
@@ -87,11 +85,12 @@ class Tenants:
         self._keys = keys
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._threads_of_databases: dict[str, threading.Thread] = {}  # by tenant
-        self._threads = [
-            threading.Thread(target=follow, daemon=True)
-            for follow in (self._follow_files, self._follow_gates, self._follow_answers)
-        ]
-        self._reading_keys = WorkThread("drike-keys")
+        following = [self._follow_files, self._follow_gates, self._follow_answers]
+        if keys and not keys.in_file:
+            following.append(self._follow_stored_keys)
+        self._threads = [threading.Thread(target=follow, daemon=True) for follow in following]
+        self._is_following = False
+        self._changed = set[str]()  # files of stores whose gate may be another now
         self._stopped = threading.Event()
         self.feeds = {TENANT: open_feed(TENANT)}
 
@@ -106,6 +105,8 @@ class Tenants:
                     self.unopened.add(tenant)
                     self.feeds[tenant] = await in_daemon_thread(self._open, tenant)
                     self.unopened.discard(tenant)
+                    if self._is_following:
+                        self._follow_new_databases()
         return self.feeds[tenant]
 
     async def follow(self) -> None:
@@ -113,13 +114,12 @@ class Tenants:
 
         One thread looks at all files, and one for each database waits for changes.
         """
+        self._is_following = True
         for thread in self._threads:
             thread.start()
+        self._follow_new_databases()
         try:
-            while True:
-                self._follow_new_databases()
-                await self._refresh_keys()
-                await asyncio.sleep(self._keys.interval if self._keys else _FILES_INTERVAL)
+            await asyncio.Event().wait()
         finally:
             self._stopped.set()
 
@@ -132,13 +132,18 @@ class Tenants:
                 self._threads_of_databases[tenant] = thread
                 thread.start()
 
-    async def _refresh_keys(self) -> None:
+    def _follow_stored_keys(self) -> None:
+        """Read the keys in a store again and again, as others may change them."""
+        while not self._stopped.wait(_KEYS_INTERVAL):
+            self._refresh_keys()
+
+    def _refresh_keys(self) -> None:
+        """Read the keys if they have changed; else, and where that fails, they stay as they are."""
         try:
             if self._keys:
-                # In a thread, as a database may take its time.
-                await self._reading_keys.do(self._keys.refresh, None)
+                self._keys.refresh()
             self.problem = None
-        except DrikeError as problem:  # the keys stay as they were
+        except DrikeError as problem:
             self.problem = str(problem)
 
     def _follow_database(self, feed: EditFeed) -> None:
@@ -151,33 +156,56 @@ class Tenants:
             feed.refresh()
 
     def _follow_files(self) -> None:
-        """Refresh feeds whose files have changed, and from time to time all of them."""
-        status_by_name: dict[str, _FileStatus] = {}
-        refreshing: dict[str, Future[None]] = {}  # by tenant
+        """Refresh keys and feeds whose files have changed, and from time to time all of them."""
+        files = ChangedFiles(_LOOKS_AT_FOLDERS)
+        refresh_by_name: dict[str, Callable[[], None]] = {}
+        if self._keys and self._keys.in_file:
+            refresh_by_name[str(self._keys.path)] = self._refresh_keys
+            files.add(str(self._keys.path))
+        feed_by_name: dict[str, EditFeed] = {}
+        to_refresh = set[str]()
+        refreshing: dict[str, Future[None]] = {}
         with ThreadPoolExecutor(_MAX_REFRESHED, "drike-edits") as threads:
             for look in count():
                 if self._stopped.wait(_FILES_INTERVAL):
                     # Nobody waits for a refresh that waits for a lock.
                     threads.shutdown(wait=False, cancel_futures=True)
                     break
-                for i, (tenant, feed) in enumerate(tuple(self.feeds.items())):
-                    name = feed.store.name
-                    before = refreshing.get(tenant)
-                    is_refreshing = before is not None and not before.done()
-                    if name.startswith(POSTGRES) or is_refreshing:
-                        continue
-                    if _may_have_changed(name, status_by_name) or _is_due(feed, look + i):
-                        refreshing[tenant] = threads.submit(feed.refresh)
+                for name, feed in self._new_files(feed_by_name):
+                    feed_by_name[name] = feed
+                    refresh_by_name[name] = feed.refresh
+                    files.add(name)
+                changed = files.look()
+                self._changed.update(changed)
+                to_refresh.update(changed, _due(feed_by_name, look))
+                for name in tuple(to_refresh):
+                    if name not in refreshing or refreshing[name].done():
+                        to_refresh.remove(name)
+                        refreshing[name] = threads.submit(refresh_by_name[name])
+
+    def _new_files(self, known: Mapping[str, EditFeed]) -> list[tuple[str, EditFeed]]:
+        """The files of tenants that were opened lately, with their edits."""
+        if len(known) == len(self.feeds):
+            return []
+        named = [(feed.store.name, feed) for feed in tuple(self.feeds.values())]
+        return [
+            (name, feed)
+            for name, feed in named
+            if name not in known and not name.startswith(POSTGRES)
+        ]
 
     def _follow_gates(self) -> None:
         """Follow the gates of all tenants.
 
         This is done apart from their edits, as encoding all of these for a new gate takes time.
         """
-        status_by_name: dict[str, _FileStatus] = {}
         while not self._stopped.wait(_GATES_INTERVAL):
+            changed = set[str]()
+            while self._changed:  # to which the other thread adds meanwhile
+                changed.add(self._changed.pop())
             for feed in tuple(self.feeds.values()):
-                if _may_have_changed(feed.store.name, status_by_name) or feed.gate_problem:
+                name = feed.store.name
+                if name in changed or name.startswith(POSTGRES) or feed.gate_problem:
                     feed.follow_gate()
 
     def _follow_answers(self) -> None:
@@ -190,7 +218,7 @@ class Tenants:
             for feed in feeds:
                 if is_due:
                     feed.watch.flush(feed.store, _SECONDS_OF_JUDGING)
-                else:
+                elif feed.watch.waiting:
                     feed.watch.judge(_SECONDS_OF_JUDGING)
             if is_due:
                 flushed = time.monotonic()
@@ -231,7 +259,6 @@ class Tenants:
         # Stores that are closed let go of the threads that wait for them.
         for feed in self.feeds.values():
             feed.close()
-        self._reading_keys.close()
         if self._keys:
             self._keys.close()
         threads = (*self._threads_of_databases.values(), *self._threads)
@@ -255,29 +282,18 @@ def _join(threads: Sequence[threading.Thread], seconds: float) -> None:
         thread.join(max(0.0, until - time.monotonic()))
 
 
-def _is_due(feed: EditFeed, look: int) -> bool:
-    """Whether to refresh a feed at a look at its file, though that seems to be as it was.
+def _due(feed_by_name: Mapping[str, EditFeed], look: int) -> list[str]:
+    """The stores to read at a look, though their files seem to be as they were.
 
     A second is little to wait for an edit that begins, and for a store that could not be read; all
-    else shows in the file, so that reading it is a precaution.
+    else shows in the file, so that reading it is a precaution. Stores are read several at once,
+    which takes less time than a look at each, but not all at once, as requests would wait.
     """
-    looks = round(_EDITS_INTERVAL / _FILES_INTERVAL)
-    if look % looks:
-        return False
-    return look % (looks * _LOOKS_UNCHANGED) == 0 or feed.must_refresh
-
-
-def _may_have_changed(name: str, status_by_name: dict[str, _FileStatus]) -> bool:
-    """Whether the file of a store may have changed since the last look.
-
-    A store that is no file always may.
-    """
-    try:
-        status = os.stat(name)  # noqa: PTH116 - ten times as quick as a Path, and for each tenant twenty times a second
-    except OSError:
-        return True
-    before = status_by_name.get(name)
-    latest = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size)
-    status_by_name[name] = latest
-    is_new = abs(time.time_ns() - status.st_mtime_ns) < _SETTLED
-    return before != latest or is_new
+    seconds, rest = divmod(look, round(_EDITS_INTERVAL / _FILES_INTERVAL))
+    if rest:
+        return []
+    return [
+        name
+        for i, (name, feed) in enumerate(feed_by_name.items())
+        if (seconds + i) % _SECONDS_UNCHANGED == 0 or feed.must_refresh
+    ]

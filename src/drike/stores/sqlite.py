@@ -244,9 +244,10 @@ class SqliteDatabase:
         """Whether the file at the path is not the one that is open, as it was left."""
         if state.identity != self._opened:
             return True
-        # A file that was overwritten may look to SQLite like the one whose pages it has in memory.
-        if state.written != self._written and data_version == self._data_version:
-            return True
+        if data_version == self._data_version:
+            # A file that was overwritten may look to SQLite like the one whose pages it has in
+            # memory. Of the header it would show what it has there, too.
+            return state.written != self._written
         return _header(self._connection) != self._kind.header
 
     @contextmanager

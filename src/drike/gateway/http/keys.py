@@ -40,8 +40,6 @@ _SETTING = "keys"  # of a store that has keys in its database
 _FILE_SETTING = "keys file"  # of a store: where the file of its keys was
 # Of a PostgreSQL store, in the working directory, before its database had the keys.
 _OLD_FILE = Path("edits.keys.json")
-_FILE_INTERVAL = 0.05  # seconds between two looks at the keys
-_STORE_INTERVAL = 0.25
 _SECONDS_TO_LOCK = 10.0
 _CLOCK_TICK = 1_000_000_000  # nanoseconds between two times that a file may have
 
@@ -110,19 +108,23 @@ class _File:
 class Keys:
     """The keys in a file, or those that a store keeps in its database.
 
-    `refresh`, called every `interval` seconds, reads them again where others have changed them.
-    Raises KeysError for a bad file.
+    `refresh`, called again and again, reads them where others have changed them. Raises KeysError
+    for a bad file.
     """
 
     def __init__(self, place: Path | EditStore) -> None:
         self._store: EditStore | None = None if isinstance(place, Path) else place
         self.path = place if isinstance(place, Path) else Path(place.name)
-        self.interval = _FILE_INTERVAL if self._store is None else _STORE_INTERVAL
         self._version: object = None  # of what was read
         self.known = False  # whether there were keys, if only revoked ones
         self.keys: tuple[AccessKey, ...] = ()
         self.tenants: frozenset[str] = frozenset()
         self.refresh()
+
+    @property
+    def in_file(self) -> bool:
+        """Whether they are in a file, at `path`."""
+        return self._store is None
 
     def refresh(self) -> None:
         """Read the keys if they have changed. Raises KeysError."""
