@@ -369,8 +369,6 @@ def _features_of_aspects(
     Of a subject with few edits only the kinds of values count. Shadow edits change nothing for
     active ones.
     """
-    if reading.subjects is not None:
-        return {edit_id: {} for edit_id in nearest_parts}
     excerpt_by_edit = {edit_id: nearest.excerpt for edit_id, nearest in nearest_parts.items()}
     aspects = {
         edit_id: aspect(
@@ -378,6 +376,8 @@ def _features_of_aspects(
         )
         for edit_id, excerpt in excerpt_by_edit.items()
     }
+    if reading.subjects is not None:  # what is asked for is no value of the edits
+        return {edit_id: attribute_features(own, ()) for edit_id, own in aspects.items()}
     active_ids = [edit_id for edit_id in aspects if index.is_active(edit_id)]
     features: dict[int, Features] = {}
     for edit_id, own in aspects.items():

@@ -30,16 +30,25 @@ _MIXED = re.compile(
 _MODEL = re.compile(r"(?=.*\d)[A-Z][A-Z\d-]{2,}")  # C40, which no other thing is called
 _GENITIVE = re.compile(r"\w['’]s$")
 _ROMAN = re.compile(r"[IVX]+")
-_LAST_OF_THINGS = ("things", "rules", "trades", "clubs", "legal forms", "kinds of things")
+_LAST_OF_THINGS = (
+    "things",
+    "rules",
+    "trades",
+    "clubs",
+    "legal forms",
+    "kinds of things",
+    "organisations",
+)
 
 _MOST_LEGAL_WORDS = 4  # of a legal form
 _MOST_PERSON_WORDS = 6
 _MOST_COUNTRY_WORDS = 4
 _SHORTEST_LAST_NAME = 3  # letters
+_MOST_WORDS_OFFERED = 4
 _SHORTEST_OWN_NAME = 5  # letters of a firm's name of one word
 # Words that are no last names, and words that alone name something else.
 _NO_LAST_NAMES = ("common words", "after", "legal forms")
-_OTHER_THINGS = ("common words", "first names", "famous towns", "homonyms")
+_OTHER_THINGS = ("common words", "first names", "famous towns", "large towns", "homonyms")
 
 
 class NameMatch(StrEnum):
@@ -185,6 +194,8 @@ def _without_titles_and_article(name: Words, folded: Sequence[str], size: int) -
     """Where a name begins behind its titles, or else behind its article."""
     begin = 0
     while begin + 1 < size and folded[begin] in word_list("titles"):
+        if folded[begin + 1] == "s" and name.ends[begin] + 1 == name.begins[begin + 1]:
+            return 0  # "King's College" is no college of a king
         begin += 1
     if begin == 0 and size > 1 and folded[0] in word_list("articles"):
         behind_article = name.text[name.begins[1]]
@@ -328,6 +339,25 @@ def _proper_size(name: Words, folded: Sequence[str], begin: int, end: int) -> in
     if end - begin > 2 and _GENITIVE.search(name.between(begin, end - 1)):
         return end - 1
     return end
+
+
+def offered_by(name: Words, folded: Sequence[str], *, of_thing: bool) -> tuple[int, int] | None:
+    """The places of the words for a firm and for what it offers: "Querystone Team plan".
+
+    None for other names. of_thing: whether it is known to be no person's.
+    """
+    begin, end = _kernel(name, folded, plain_size(name))
+    size = end - begin
+    if not 2 <= size <= _MOST_WORDS_OFFERED or not _is_rare(folded[begin]):
+        return None
+    firm, offered = name.between(begin, begin + 1), name.between(begin + 1, begin + 2)
+    ends_small = name.between(end - 1, end).islower()
+    if not (of_thing or ends_small or names_thing(name, folded)):
+        return None
+    if not firm[0].isupper() or not offered[0].isupper():
+        return None
+    is_firm = _own_size(name, folded, begin, end) < end
+    return None if is_firm else (begin, begin + 1)
 
 
 def _own_size(name: Words, folded: Sequence[str], begin: int, end: int) -> int:
