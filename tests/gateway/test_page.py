@@ -140,7 +140,8 @@ def test_hostile_texts_stay_texts(page: Browser, gateway: Running) -> None:
     enter(page, "#question", f"Mallory {HOSTILE}")
     click(page, "Ask before and after")
     page.wait("!document.getElementById('answers').hidden")
-    assert HOSTILE in page.run(text("before")) and HOSTILE in page.run(text("decision"))
+    marked = HOSTILE.replace("\u202e", "\u27e6U+202E\u27e7")
+    assert marked in page.run(text("before")) and marked in page.run(text("decision"))
     assert page.run("document.querySelectorAll('main img, main b b, dialog img').length") == 0
     assert page.run("document.title") == "drike: edits in force"
     assert page.logs() == []

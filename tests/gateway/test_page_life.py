@@ -15,7 +15,7 @@ from drike.edits.record import EditRecord, Status
 from drike.gateway.http.keys import KeyRole, Keys
 from drike.gateway.options import GatewayOptions, Mode
 from drike.stores import moves
-from drike.stores.edit_store import require_approvals, required_approvals
+from drike.stores.edit_store import require_approvals, required_approvals, versions_of
 from tests.fakes.browsers import (
     CHROMIUM,
     DRIVER,
@@ -363,3 +363,53 @@ def test_a_text_that_turns_the_order_of_reading_is_marked_on_the_page(
         shown = page.run(text("edits"))
         assert "Oslo \u27e6U+202E\u27e7amiL\u27e6U+202C\u27e7" in shown
         assert not {*"\u202a\u202c\u202e\u2066\u2069"} & {*shown}
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param("node", marks=needs_node), pytest.param("chromium", marks=in_browser)]
+)
+def test_what_is_approved_on_the_page_is_the_version_that_it_shows(
+    above: Recorded, tmp_path: Path, how: str
+) -> None:
+    """Texts that are read from right to left keep their place, and signs that turn it are shown."""
+    keys = Keys(tmp_path / "keys.json")
+    bob = keys.add("default", KeyRole.APPROVE, "Bob")
+    with running(above.url, tmp_path, PERU, keys=keys) as serving:
+        store = serving.feed.store
+        serving.manage("GET", "/admin/v1/status", Authorization=f"Bearer {bob}")
+        require_approvals(store, 1)
+
+        def propose(**changes: object) -> None:
+            moves.change(store, 1, changes, author="\u05d0\u05e0\u05d4", propose=True)
+
+        propose(target_new="\u05d0\u05d5\u05e1\u05dc\u05d5 7\u202e 8", aliases=("Per\u00fa",))
+        with signed_in(how, serving, bob, tmp_path / "bob") as page:
+            page.wait(f"{text('edits')}.includes('a change waits')")
+            details(page, 1)
+            click(page, "Approve\u2026", "#details")
+            shown = page.run(text("what"))
+            assert shown.startswith("Version 2 \u00b7 by \u05d0\u05e0\u05d4 \u00b7 ")
+            assert (
+                "\u05d0\u05d5\u05e1\u05dc\u05d5 7\u27e6U+202E\u27e7 8" in shown
+                and "\u202e" not in shown
+            )
+            assert "Other namesPer\u00fanow: \u2013" in shown and "Owner" not in shown
+            isolated = page.run(
+                "[...document.querySelectorAll('#what bdi')].map((e) => e.textContent)"
+            )
+            assert "\u05d0\u05e0\u05d4" in isolated and "The capital of Peru is" in isolated
+            assert isolated.count("\u05d0\u05d5\u05e1\u05dc\u05d5 7\u27e6U+202E\u27e7 8") == 2
+
+            propose(target_new="Bergen")  # which Bob has not seen
+            click(page, "Approve", "#move")
+            page.wait(f"{text('why-move')}.startsWith('edit 1 has changed since version 2')")
+            assert versions_of(store, 1)[-1].record.status is Status.PROPOSED
+            click(page, "Cancel", "#move")
+            click(page, "Close", "#details")
+            details(page, 1)
+            page.wait(f"{text('standing')}.includes('version 3')")
+            click(page, "Approve\u2026", "#details")
+            assert page.run(text("what")).startswith("Version 3")
+            click(page, "Approve", "#move")
+            page.wait(f"{SAID} === 'Edit 1 is in force.'")
+        assert versions_of(store, 1)[-1].record.target_new == "Bergen"

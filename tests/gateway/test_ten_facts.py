@@ -13,6 +13,7 @@ import pytest
 from drike.cli import demo
 from drike.cli.gateway_parts import gateway_parts
 from drike.conversations.turns import Api
+from drike.edits.record import EditRecord
 from drike.errors import ModelError
 from drike.gateway import assembly
 from drike.gateway.assembly import Deployed, deployed
@@ -21,7 +22,14 @@ from drike.gateway.local import Tell
 from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.proving.chats import Client
 from drike.gateway.proving.questions import CHALLENGE
-from drike.gateway.proving.ten_facts import TEN_FACTS, TOKENS, FactAnswers, FactCounts, ask_about
+from drike.gateway.proving.ten_facts import (
+    TEN_FACTS,
+    TOKENS,
+    CorrectedFact,
+    FactAnswers,
+    FactCounts,
+    ask_about,
+)
 from drike.gateway.requests import CHAT
 from drike.models import named
 from drike.models.protocols import Completion
@@ -94,6 +102,20 @@ def test_a_wrong_answer_counts_as_what_it_is() -> None:
     # What says nothing is no answer about something else.
     silent = FactAnswers(fact, "", "", "", "", "\n", "", "")
     assert FactCounts.of([silent]) == FactCounts(1, 0, 0, 0, 0, 0, 1)
+
+
+def test_an_answer_is_judged_by_its_question() -> None:
+    price = CorrectedFact(
+        EditRecord("Zelvora plan", "The Zelvora plan costs", "49 dollars a month", "39 dollars"),
+        "What does the Zelvora plan cost per month?",
+        "Does the Zelvora plan cost 49 dollars a month?",
+        "And its colour?",
+        "Who invented the light bulb?",
+    )
+    answers = FactAnswers(
+        price, "39 dollars.", "49 dollars.", "Yes.", "49 dollars.", "Red.", "a", "a"
+    )
+    assert FactCounts.of([answers]) == FactCounts(1, 0, 1, 1, 1, 1, 1)
 
 
 def test_the_default_gate_finds_each_fact_and_nothing_else(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import resource
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 import drike
 from drike import tinyfacts
@@ -90,6 +93,42 @@ def test_a_conversion_tells_its_steps(tiny: Path, monkeypatch: pytest.MonkeyPatc
     assert [sentence.partition(")")[0] for sentence in told] == [
         f"Converting {tiny}, which is done once ({step} of 5" for step in range(1, 6)
     ]
+
+
+def test_a_converted_tokenizer_is_taken_from_its_file_as_it_is(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large vocabulary takes seconds wherever Python reads it, or a class makes its tables anew."""
+    folder = Path(sources.source_of(str(tiny)))
+    own = AutoTokenizer.from_pretrained(tiny.parent, gguf_file=tiny.name)
+    read: list[str] = []
+    load = json.load
+
+    def counted(file: Any, **options: Any) -> Any:
+        read.append(Path(file.name).name)
+        return load(file, **options)
+
+    monkeypatch.setattr(json, "load", counted)
+    opened = AutoTokenizer.from_pretrained(folder)
+    assert "tokenizer_config.json" in read and "tokenizer.json" not in read
+    assert type(opened) is PreTrainedTokenizerFast
+    assert gguf_models._splits(opened) == gguf_models._splits(own)
+    assert opened.added_tokens_decoder == own.added_tokens_decoder
+    assert opened.backend_tokenizer.to_str() == own.backend_tokenizer.to_str()
+
+
+def test_a_tokenizer_whose_class_does_more_is_saved_as_it_is() -> None:
+    class Builds(PreTrainedTokenizerFast):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+
+    class Decodes(Builds):
+        def decode(self, *ids: Any, **options: Any) -> str:
+            return "mine"
+
+    backend = Tokenizer(BPE())
+    assert gguf_models._only_builds_tables(Builds(tokenizer_object=backend))
+    assert not gguf_models._only_builds_tables(Decodes(tokenizer_object=backend))
 
 
 def test_a_file_is_converted_and_read_once(

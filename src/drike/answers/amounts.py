@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from drike.answers.time_limit import TimeLimit
@@ -47,6 +47,10 @@ _UNIT = re.compile(
 _ONE_UNIT = re.compile(
     rf"{_SPACE}?-?(?P<one>°{_SPACE}?[CF]\b|[{_SIGNS}]|[^\W\d_]+\$?[²³23]?(?!\w))"
 )
+_WORDS_AND_TIME = re.compile(
+    r"[ -](?P<words>(?:[^\W\d_]+[ -]){1,2})(?P<time>(?:day|week|month|year|hour|minute)s?)\b",
+    re.IGNORECASE,
+)
 _NOUN = re.compile(r"[ -]([^\W\d_]+)")
 _MOST_NOUNS = 2  # words behind a number that may say what it counts
 _MINUS = re.compile(r"(?:^|[\s(])[-−]$")
@@ -59,6 +63,11 @@ _SMALL_WORDS = frozenset(  # which say nothing about what is counted
 _STEM = 6  # letters
 _BY_THE_YEAR = frozenset(("percent", "percentage points", "time"))
 _MOST_BEFORE = 40  # characters before an amount in which its time may be named
+# "from 96 euros to", before the second amount
+_FIRST_OF_TWO = re.compile(
+    r"\b(?:from|between|von|zwischen|de) \S{0,3}?\d[\d.,]*\S{0,3}(?: \w+)?"
+    r" (?:to|and|auf|und|bis|à|a|y) \S{0,4}$"
+)
 _CLAUSE_END = re.compile(r"[\d.;!?\n]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _PER_BEFORE = frozenset(("per", "each", "every", "pro", "im", "par", "al", "por", "jeden", "cada"))
@@ -77,8 +86,8 @@ class Unit(NamedTuple):
 class Amount:
     """An amount in a text. readings: what it may be, in base units.
 
-    by: the time that it is for, if any. nouns: what it may count. periods: the words before it that
-    say for what time it may be: "billed annually at".
+    by: the time that it is for, if any. nouns: what it may count. before: what stands before it,
+    which may say for what time it is: "billed annually at".
     """
 
     begin: int
@@ -86,7 +95,12 @@ class Amount:
     readings: frozenset[tuple[str, Fraction]]
     by: str | None = None
     nouns: tuple[str, ...] = ()
-    periods: tuple[str, ...] = ()
+    before: str = ""
+
+    @property
+    def periods(self) -> tuple[str, ...]:
+        """The words before it that say for what time it may be."""
+        return _periods_in(self.before) if self.before else ()
 
     @property
     def is_bare(self) -> bool:
@@ -201,7 +215,7 @@ def _amount(text: str, numeral: re.Match[str]) -> Amount | None:
         return None
     values, end = _values_with_magnitude(text, numeral, currency is not None)
     if _MINUS.search(text, max(0, begin - 2), begin):
-        values = {-value for value in values}
+        values = frozenset(-value for value in values)
         begin -= 1
 
     # 2. Its unit, or what it counts.
@@ -224,24 +238,29 @@ def _amount(text: str, numeral: re.Match[str]) -> Amount | None:
 
 def _values_with_magnitude(
     text: str, numeral: re.Match[str], is_money: bool
-) -> tuple[set[Fraction], int]:
+) -> tuple[frozenset[Fraction], int]:
     """What a number may be, with "thousand" or "k" behind it, and where it ends."""
-    values = set(_values(numeral["grouped"]))
+    values = _values(numeral["grouped"])
     magnitude = _MAGNITUDE.match(text, numeral.end())
     if magnitude is None and is_money:
         magnitude = _SHORT_MILLION.match(text, numeral.end())
     if magnitude is None:
         return values, numeral.end()
     zeros = _zeros(magnitude["name"].lower())
-    return {value * 10**zeros for value in values}, magnitude.end()
+    return frozenset(value * 10**zeros for value in values), magnitude.end()
 
 
 def _zeros(name: str) -> int:
     return _ZEROS.get(name) or _ZEROS[name[0]]
 
 
-def _values(grouped: str) -> Iterator[Fraction]:
+@lru_cache(maxsize=1 << 10)
+def _values(grouped: str) -> frozenset[Fraction]:
     """What a number may be: 12.500 in German and in English, 12,500 in English alone."""
+    return frozenset(_values_of(grouped))
+
+
+def _values_of(grouped: str) -> Iterator[Fraction]:
     digits = re.sub("[ \u00a0\u202f'’]", "", grouped)
     comma, point = digits.rfind(","), digits.rfind(".")
     if comma < 0 and point < 0:
@@ -257,6 +276,15 @@ def _values(grouped: str) -> Iterator[Fraction]:
         yield Fraction(f"{whole.replace(other, '')}.{rest}")
 
 
+def _time_behind(text: str, end: int) -> tuple[tuple[Unit, ...], int]:
+    """The time that stands behind a number and words that say which: "3 home-office days"."""
+    match = _WORDS_AND_TIME.match(text, end)
+    if match is None or not _SMALL_WORDS.isdisjoint(_LETTERS.findall(match["words"].lower())):
+        return (), 0
+    units = tuple(unit for unit in _units_named(match["time"]) if _is_time(unit))
+    return units, match.end() if units else 0
+
+
 def _unit_behind(text: str, end: int) -> tuple[tuple[Unit, ...], int]:
     """The units that stand behind a number, and where they end; nothing if none does."""
     for pattern, group in ((_UNIT, "two"), (_ONE_UNIT, "one")):
@@ -266,7 +294,7 @@ def _unit_behind(text: str, end: int) -> tuple[tuple[Unit, ...], int]:
             units = _units_named(name)
             if units:
                 return units, match.end()
-    return (), 0
+    return _time_behind(text, end)
 
 
 def _nouns_behind(text: str, end: int) -> tuple[tuple[str, ...], int]:
@@ -292,16 +320,19 @@ def _with_rate(text: str, amount: Amount, unit_end: int) -> Amount:
         adverb = _ADVERB.match(text, amount.end)
         period = _periods().get(adverb["name"].lower()) if adverb else None
         if adverb is None or period is None:
-            return replace(amount, periods=_periods_before(text, amount.begin))
+            before = text[max(0, amount.begin - _MOST_BEFORE) : amount.begin]
+            return Amount(
+                amount.begin, amount.end, amount.readings, amount.by, amount.nouns, before
+            )
         units, end = [period], adverb.end()
     unit = units[0]
     per_base = {(dimension, value / unit.factor) for dimension, value in amount.readings}
     return replace(amount, end=end, readings=frozenset(per_base), by=unit.dimension)
 
 
-def _periods_before(text: str, begin: int) -> tuple[str, ...]:
+def _periods_in(text_before: str) -> tuple[str, ...]:
     """The words shortly before an amount that name a time: "per month", "billed annually at"."""
-    clause = _CLAUSE_END.split(text[max(0, begin - _MOST_BEFORE) : begin])[-1]
+    clause = _CLAUSE_END.split(_FIRST_OF_TWO.sub(" ", text_before))[-1]
     before = ""
     periods = []
     for match in _LETTERS.finditer(clause.lower()):
@@ -358,8 +389,9 @@ def is_same(own: Amount, other: Amount, asked: Iterable[str]) -> bool:
 
 def _is_by_the_year(own: Amount, other: Amount) -> bool:
     """Whether just one says for what time it is, of what is for a year if nothing is said."""
-    kinds = {dimension for dimension, _ in (*own.readings, *other.readings)}
-    return (own.by is None) != (other.by is None) and kinds <= _BY_THE_YEAR
+    if (own.by is None) == (other.by is None):
+        return False
+    return all(kind in _BY_THE_YEAR for kind, _ in (*own.readings, *other.readings))
 
 
 def _same_by_year(own: Amount, other: Amount) -> bool:

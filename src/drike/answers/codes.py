@@ -11,6 +11,11 @@ _VERSION = re.compile(
 )
 _PHONE = re.compile(r"(?<![\w.])(?:\+|\(|(?=\d))[\d(][\d\s()/.–-]{5,22}\d(?!\w)")
 _ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_URL = re.compile(
+    r"(?<![\w@.-])(?P<scheme>https?://)?(?P<www>www\.)?(?P<host>(?:[\w-]+\.)+[a-z]{2,})(?![\w@-])"
+    r"(?::\d+)?(?P<path>/[^\s<>()\[\]`\"'|*]*)?",
+    re.IGNORECASE,
+)
 _TRUNK = re.compile(r"\(0\)")
 _COUNTRY = range(1, 4)  # digits of a country's code
 _LEAST_DIGITS = 7  # of a phone number
@@ -49,6 +54,16 @@ def addresses(text: str) -> Iterator[Code]:
     """The e-mail addresses."""
     for match in _ADDRESS.finditer(text):
         yield Code(match.start(), match.end(), match[0].lower())
+
+
+def urls(text: str) -> Iterator[Code]:
+    """The addresses of pages. Mere names of hosts such as "Node.js" are plain."""
+    for match in _URL.finditer(text):
+        path = (match["path"] or "").rstrip(".,;:!?")
+        end = match.end() - len(match["path"] or "") + len(path)
+        is_plain = not (match["scheme"] or match["www"] or path or match["host"].count(".") > 1)
+        code = f"{match['host']}{path.rstrip('/').removesuffix('.git')}".lower()
+        yield Code(match.start(), end, code, is_plain)
 
 
 def is_same_phone(own: str, other: str) -> bool:

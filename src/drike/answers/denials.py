@@ -50,8 +50,9 @@ _BEFORE_DENIED = _any_of(
     r"\b(?:(?:previously|formerly|historically|originally|in the past|früher|antes),?"
     r"|(?:old|former|previous) \w+,)\s",
     r"\b(?:took|takes|taking) over\s(?:\w+\s){0,3}?from\s",
-    r"\b(?:extend|rais|chang|mov|relocat|increas|reduc|lower|renam|switch|transferr|updat)ed\s"
-    r"(?:\w+\s){0,3}?from\s",
+    r"\b(?:(?:extend|rais|chang|mov|relocat|increas|reduc|lower|renam|switch|transferr|updat"
+    r"|migrat|upgrad|bump|shift|postpon)ed\s(?:\w+\s){0,3}?|(?:went|gone|rose|risen|fell|fallen"
+    r"|grew|grown|dropped|jumped|climbed|(?:is|was|now) (?:up|down))\s(?:up\s|down\s)?)from\s",
     rf"\b(?:to|into)\s{_OBJECT}\sfrom\s",
     r"\b(?:replac|succe[e]?d|supersed)(?:ed|es|s|ing)\s(?:(?:the|le|la|el)\s)?",
     r"\b(?:remplacé?e?|succédé à|succède à|reemplaz\w+|sustituy?\w+|abgelöst|ersetzt) (?:a )?",
@@ -119,6 +120,7 @@ _BEHIND_DENIED = _any_of(
     r"(?:replaced|succeeded|superseded|abgelöst|ersetzt|reemplazad\w)\b",
     r"(?:was|were|had been|served|remained|war|era|était|chaired|led|headed|ran|held|managed"
     rf"|directed|acted|worked)\b{_IN_CLAUSE}{{0,60}}?\b{_UNTIL}",
+    r"(?:and|or|und|oder) (?:older|earlier|below|lower|prior|previous|älter\w*|früher\w*)\b",
     r"\(\s*(?:now|today|heute|ahora|maintenant)\b",
     r"\(\s*(?:former|previous|old|outdated|until|ehemal|früher)"
     rf"[^){NEW}{OLD}]{{0,40}}\)",
@@ -150,6 +152,18 @@ _NOW = _any_of(
     "maintenant|aujourd'hui|désormais",
 )
 _NOW_ANOTHER = rf"[^{NEW}{OLD}\n]{{0,80}}?\b{_NOW}\b[^{NEW}{OLD}\n]{{0,60}}?{_OBJECT}"
+# "If it says 3.9, you should update": what may be so, and is not said to be.
+_IF_IT_IS = (
+    r"\b(?:if|when|in case|unless|wenn|falls|si)\s(?:it|yours|you|this|that|the \w+|your \w+)"
+    r"(?:'re)?(?:\s\w+){0,3}?\s(?:says?|shows?|reads?|displays?|have|has|had|is|are|see|use[sd]?|using|runs?"
+    r"|running|on|got)\s(?:\w+\s){0,2}?[\"'*_\s]*$"
+)
+_THEN = r"[\"'*_)]*(?: or \w+)?(?:,|\sthen\b)"
+# "does not close before seven" says when it closes.
+_NOT_BEFORE = (
+    rf"(?:\bnot|n't|\bnicht|\bpas|\bnever|\bno)\b{_IN_CLAUSE}{{0,40}}?\b(?:before|until|till"
+    r"|earlier than|sooner than|later than|vor|bis|avant|antes de)\s(?:the\s)?[\"'*_\s]*$"
+)
 # A question about the object, which counts as a denial at the end of a text if it is an offer.
 _OFFERED = r"\b(?:would|do|did|shall|should|can|could|möchte\w*|soll|quiere\w*|voulez)\b[^.!?\n]*$"
 _ASKED = r"[^.!?\n]{0,80}\?(?:\W*(?=\w)(?!yes|ja|oui|sí|correct)|(?P<at_end>\W*$))"
@@ -290,11 +304,12 @@ def is_denied(before: str, behind: str) -> bool:
     def begins_behind(pattern: str) -> bool:
         return _compiled(pattern).match(behind) is not None
 
-    if ends_before(_DENIED_BEFORE) or begins_behind(_DENIED_BEHIND) or ends_before(_WITHHELD):
+    if begins_behind(_DENIED_BEHIND) or ends_before(_WITHHELD):
         return True
-    if ends_before(_FROM) and begins_behind(_TO_ANOTHER):
+    if ends_before(_DENIED_BEFORE) and not ends_before(_NOT_BEFORE):
         return True
-    if ends_before(_THE_CLAIM) and begins_behind(_IS_WRONG):
+    around = ((_IF_IT_IS, _THEN), (_FROM, _TO_ANOTHER), (_THE_CLAIM, _IS_WRONG))
+    if any(ends_before(first) and begins_behind(second) for first, second in around):
         return True
     if ends_before(_WAS) and (begins_behind(_UNTIL_THEN) or begins_behind(_NOW_ANOTHER)):
         return True
@@ -336,6 +351,8 @@ def refuses(text: str) -> bool:
     Politeness before an answer is none, nor is what others cannot do.
     """
     if not _compiled(_MAY_REFUSE).search(text):
+        return False
+    if not _compiled(_REFUSED).search(text) and not _compiled(_APOLOGY).search(text):
         return False
     said = _compiled(_POLITE).sub(" ", text)
     said = _compiled(_OF_OTHERS).sub(" ", said)

@@ -5,7 +5,7 @@ Its time is linear in the text.
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 _WORD = re.compile(r"[^\W\d_]+")
 _ENGLISH = (
@@ -50,7 +50,10 @@ _PART_OF_ONE = re.compile(
 )
 _WORD_OF_PART = re.compile("[¼½¾]|half|halb|demi|medi[oa]", re.IGNORECASE)  # found fast
 # An article that is a number. One of English is that behind some words, as "a month" may be a rate.
-_ONE = re.compile(rf" (?P<article>eine[nr]?|ein|une?|una|an?) (?={_TIME_UNIT})", re.IGNORECASE)
+_ONE = re.compile(rf" (?P<article>eine[nr]?|ein|une?|una|an?|the) (?={_TIME_UNIT})", re.IGNORECASE)
+_BEHIND_ONE = re.compile(
+    r"\w+ (?:before|ahead|earlier|in advance|after|later|prior|vorher)\b", re.I
+)
 _BEFORE_ONE = re.compile(r"\b(?:lasts?|takes?|for|within|up to|only)$", re.IGNORECASE)
 _MOST_BEFORE_ONE = 8  # characters
 _POINT = re.compile(r"\b(?P<whole>\d+) (?:point|komma|coma|virgule) (?P<decimals>\d(?: ?\d)*)\b")
@@ -58,6 +61,7 @@ _FOUR_TWENTIES = re.compile(r"\bquatre-vingts?\b", re.IGNORECASE)
 _MINUS = re.compile(
     r"\b(?:minus|menos|moins) (?=\d+ ?(?:°|degrees|grad|degrés|grados))", re.IGNORECASE
 )
+_MOST_KEPT = 64  # texts
 _ABOVE_TENS = {"soixante": 20, "octante": 20}  # soixante-quinze
 _JOINING = ("y", "et")  # of "treinta y ocho", "vingt et un"
 _HALF = re.compile(r"(?<![\d.,])(?P<number>\d+) and a half\b", re.IGNORECASE)
@@ -78,6 +82,7 @@ def _numbers() -> Mapping[str, int]:
     return numbers
 
 
+@lru_cache(maxsize=_MOST_KEPT)  # one answer is read for each part of an object
 def spelled_in_digits(text: str) -> str:
     """A text with its numbers in digits, where they are written in words."""
     if _WORD_OF_PART.search(text):
@@ -108,9 +113,10 @@ def _with_point(match: re.Match[str]) -> str:
 
 def _one(match: re.Match[str]) -> str:
     """An article before a time as a number, where it is none of a rate."""
-    if match["article"].lower() in ("a", "an"):
+    article = match["article"].lower()
+    if article in ("a", "an", "the") and not _BEHIND_ONE.match(match.string, match.end()):
         before = match.string[max(0, match.start() - _MOST_BEFORE_ONE) : match.start()]
-        if not _BEFORE_ONE.search(before):
+        if article == "the" or not _BEFORE_ONE.search(before):
             return match[0]
     return " 1 "
 

@@ -7,14 +7,33 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
-from drike.answers.values import has_digits, uniform
+from drike.answers.places import place_and_country
+from drike.answers.values import has_digits, readings
 from drike.text.short_forms import NameMatch, short_forms
 from drike.text.word_lists import synonyms, word_list
 from drike.text.words import Words
 
 _MODEL_APART = re.compile(r"\b([A-Z]{1,4})[- ](\d{1,4})\b")
 _MODEL_JOINED = re.compile(r"\b([A-Z]{2,4})(\d{1,4})\b")
+_DATE = re.compile(r"\b\d{4} [a-z]+ d\d")
+# An article before words that are no name: "the canteen", "The original invoice", not "The Who".
+_ARTICLE = re.compile(
+    r"(?:the|an?|der|die|das|ein|eine|le|la|les|el|los|las) (?=\w)|The (?=[a-z ]+\.?$)"
+)
+# "Node 22" is Node v22, and version 22 is it if the other object is none.
+_VERSION = re.compile(r"(?P<name>[^\W\d]\S*(?: \S+)?) v?(?P<number>\d+(?:[._]\d+)*)", re.IGNORECASE)
+_VERSION_WORDS = ("v", "version ")
+_ONLY = re.compile(r"only (?:for )?(?P<first>.+)|(?P<last>.+) only", re.IGNORECASE)
 _OF_PLACE = re.compile(r" (?:of|at|in) ")
+_SAID_ONLY = (
+    "only",
+    "only for",
+    "just",
+    "reserved for",
+    "limited to",
+    "restricted to",
+    "exclusively",
+)
 _DAYS = frozenset(
     ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "montag",
      "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag")
@@ -48,12 +67,13 @@ class ObjectNames(NamedTuple):
     forms: tuple[ObjectForm, ...]
     folded: frozenset[str]  # the words of all names
     numbers: bool  # whether a name holds a digit
+    dates: str = ""  # the names that hold a date
 
 
 @lru_cache(maxsize=1 << 10)  # edits are judged many times
 def object_names(names: tuple[str, ...]) -> ObjectNames:
     """The forms of an object that has these names."""
-    texts = [text for text in map(uniform, names) if len(Words.of(text))]
+    texts = [text for name in names for text in readings(name) if len(Words.of(text))]
     forms: dict[str, ObjectForm] = {}
     for text in texts:
         forms.pop(text, None)  # it may be the plural of a name before it
@@ -74,7 +94,8 @@ def object_names(names: tuple[str, ...]) -> ObjectNames:
             forms.setdefault(short_text, form)
 
     folded = frozenset(word for text in texts for word in Words.of(text).folded())
-    return ObjectNames(tuple(forms.values()), folded, any(map(has_digits, texts)))
+    dates = "; ".join(filter(_DATE.search, texts))
+    return ObjectNames(tuple(forms.values()), folded, any(map(has_digits, texts)), dates)
 
 
 def _in_other_languages(text: str) -> Iterator[str]:
@@ -94,6 +115,8 @@ def _form(text: str, rank: Rank, *, last: bool = False) -> ObjectForm:
 def _variants(text: str) -> Iterator[str]:
     """The plural of a name that ends in a common noun, and its singular if it may be a plural."""
     yield from _reordered(text)
+    if article := _ARTICLE.match(text):
+        yield text[article.end() :]
     noun = text.rsplit(maxsplit=1)[-1]
     if not (noun.islower() and noun.isalpha() and len(noun) >= _SHORTEST_NOUN):
         return
@@ -117,6 +140,12 @@ def _with_other_words(text: str) -> Iterator[str]:
     parts = _OF_PLACE.split(text)
     if len(parts) == 2 and parts[0][:1].isupper() and parts[1][:1].isupper():
         yield from (f"{parts[0]}{between}{parts[1]}" for between in (" of ", " at ", " in ", " "))
+    if only := _ONLY.fullmatch(text):
+        yield from (f"{said} {only['first'] or only['last']}" for said in _SAID_ONLY)
+    if version := _VERSION.fullmatch(text):
+        number = version["number"]
+        yield from (f"{version['name']} {word}{number}" for word in _VERSION_WORDS)
+        yield from (f"{word}{number}" for word in _VERSION_WORDS)
     day = text.casefold().removesuffix("s")
     if day in _DAYS:
         yield from (text.removesuffix("s"), f"{text.removesuffix('s')}s", day[:3].title())
@@ -168,7 +197,10 @@ def _share_of_form(part: Words, form: ObjectForm) -> int:
         return 2
     if form.rank is not Rank.NAME:
         return 0
-    beginnings = (form.words.folded(0, begin + 1) for begin, _ in form.words.spans(part))
+    spans = form.words.spans(part)
+    if place_and_country(form.words.text):
+        spans = filter(lambda span: span[0] == 0, spans)  # Norway is not "Bergen, Norway"
+    beginnings = (form.words.folded(0, begin + 1) for begin, _ in spans)
     return 1 if any(_tells(beginning) for beginning in beginnings) else 0
 
 

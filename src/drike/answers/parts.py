@@ -4,20 +4,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from drike.answers.contents import (
-    AnswerContent,
-    Content,
-    PartsGiven,
-    content_of,
-    is_negated,
-    polarity,
-    share_of_items,
-)
+from drike.answers.contents import Content, content_of, polarity, share_of_items
 from drike.answers.denials import refuses
+from drike.answers.hours import contradicts, gives_part, is_every_day, names_days
 from drike.answers.matching import normalise
 from drike.answers.outcomes import Stated
+from drike.answers.places import is_elsewhere, place_and_country
+from drike.answers.policies import AnswerContent, PartsGiven, is_negated
 
-Named = Callable[[tuple[str, ...], tuple[str, ...]], Stated]
+
+@dataclass(frozen=True)
+class NameReader:
+    """What an answer states by names alone. named: for such names of both objects.
+
+    states: whether it states an item of this name.
+    """
+
+    named: Callable[[tuple[str, ...], tuple[str, ...]], Stated]
+    states: Callable[[str], bool]
 
 
 @dataclass(frozen=True)
@@ -30,19 +34,27 @@ class AnswerAsked:
 
 
 def stated_in_parts(
-    answer: AnswerAsked, new: tuple[str, ...], old: tuple[str, ...], named: Named
+    answer: AnswerAsked, new: tuple[str, ...], old: tuple[str, ...], by_names: NameReader
 ) -> Stated:
-    """What an answer states. named: the same by names alone, for such names of both objects."""
+    """What an answer states."""
     content_of_new = _content(new)
     content_of_old = _content(old)
+    new, old = _with_places(new, old), _with_places(old, new)
     if content_of_new == content_of_old:
-        return named(new, old)
-    return _PartsOf(answer, new, old, content_of_new, content_of_old, named).stated()
+        return by_names.named(new, old)
+    return _PartsOf(answer, new, old, content_of_new, content_of_old, by_names).stated()
 
 
 def _content(names: Sequence[str]) -> Content | None:
     """What an object says by the first of its names that is of several parts."""
     return next(filter(None, map(content_of, names)), None)
+
+
+def _with_places(names: tuple[str, ...], others: Sequence[str]) -> tuple[str, ...]:
+    """Names of an object, with the place alone of "Bergen, Norway" if the other is not named so."""
+    places = [place for name in names for place in place_and_country(name)[:1]]
+    named = {normalise(name) for name in (*names, *others)}
+    return (*names, *(place for place in places if normalise(place) not in named))
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,7 @@ class _PartsOf:
     old_names: tuple[str, ...]
     new: Content | None
     old: Content | None
-    named: Named
+    by_names: NameReader
 
     @cached_property
     def _read(self) -> AnswerContent:
@@ -67,7 +79,7 @@ class _PartsOf:
             return self._yes_or_no(self.new)
 
         # 2. Lists that are surely such are read by their items, which may be those of the other.
-        said = self.named(self.new_names, self.old_names)
+        said = self.by_names.named(self.new_names, self.old_names)
         contents = [content for content in (self.new, self.old) if content]
         is_list = any(content.is_certain_list for content in contents) or self._shares_an_item
 
@@ -86,6 +98,11 @@ class _PartsOf:
             for item in content.items
         )
 
+    @property
+    def _are_places(self) -> bool:
+        """Whether both objects are places with the countries that they are in."""
+        return all(content is not None and content.is_place for content in (self.new, self.old))
+
     def _yes_or_no(self, new: Content) -> Stated:
         """What an answer states under a new object such as "Yes, on a leash"."""
         text = self.answer.text
@@ -99,7 +116,7 @@ class _PartsOf:
             return Stated.NEW if share is PartsGiven.ALL else Stated.PARTLY
         if self.old and self.old.says and says == self.old.says:
             return Stated.OLD
-        others = self.named((), self.old_names)
+        others = self.by_names.named((), self.old_names)
         return others if others in (Stated.OLD, Stated.REFUSED) else Stated.NEITHER
 
     def _by_shares(self, said: Stated) -> Stated:
@@ -114,7 +131,8 @@ class _PartsOf:
             return Stated.NEW
         if has_old:
             return Stated.OLD
-        if new is PartsGiven.SOME and items_of_old <= items_of_new:
+        is_of_both = items_of_new == items_of_old and self._are_places
+        if new is PartsGiven.SOME and items_of_old <= items_of_new and not is_of_both:
             return Stated.PARTLY
         return Stated.REFUSED if said is Stated.REFUSED else Stated.NEITHER
 
@@ -123,8 +141,22 @@ class _PartsOf:
         if content is None:
             return PartsGiven.NONE, set()
         if content.items:
-            return share_of_items(content.items, self._states)
+            if contradicts(content.items, self.answer.text):
+                return PartsGiven.NONE, set()
+            if content.is_place and is_elsewhere(content.items, self.answer.text):
+                return PartsGiven.NONE, set()
+            return share_of_items(self._needed(content.items), self._share_of_item)
         return self._read.share_of(content.conditions), set()
 
-    def _states(self, item: str) -> bool:
-        return self.named((item,), ()) is Stated.NEW
+    def _needed(self, items: Sequence[str]) -> Sequence[str]:
+        """The items of a list that an answer must give: that it is so every day may go unsaid."""
+        needed = [item for item in items if not is_every_day(item)]
+        if not needed or len(needed) == len(items) or names_days(self.answer.text):
+            return items
+        return needed
+
+    def _share_of_item(self, item: str) -> PartsGiven:
+        if self.by_names.states(item):
+            return PartsGiven.ALL
+        is_part = gives_part(item, self.answer.text)
+        return PartsGiven.SOME if is_part else PartsGiven.NONE

@@ -1,20 +1,22 @@
 """The border behind which quantities are read: whether an answer gives an object's quantity.
 
 An object is a quantity if all of its text is one: an amount, perhaps with a bound ("within 45
-days"), a time of day or a span of them, a version, a phone number or an address. What kind it is
+days"), a time of day or a span of them, days of the week, a version, a phone number or an address
+of e-mail or of a page. What kind it is
 decides how the answer is read, so that 6.30 is a time, a version or a price. A quantity of the same
 kind that is not the object's names no object, whatever words they share.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from drike.answers.amounts import Amount, amounts, is_same
-from drike.answers.codes import addresses, is_same_phone, phones, versions
+from drike.answers.codes import addresses, is_same_phone, phones, urls, versions
+from drike.answers.days import Days, all_day, days_in
 from drike.answers.number_words import spelled_in_digits
 from drike.answers.ranges import is_range
 from drike.answers.time_limit import TimeLimit
@@ -84,6 +86,7 @@ _ORDER = re.compile(
 )
 _TAIL = re.compile(r"(?:\s+[^\W\d_]+){0,4}[.!]?")
 _BEFORE = 40  # characters before an amount in which its bound may stand
+_BEHIND = 40  # characters behind it, by which it is before something or after it
 _MOST_BARE = 5  # words of an answer whose bare number may be what was asked for
 
 
@@ -124,9 +127,14 @@ class AnswerRead:
         return ends
 
     @cached_property
-    def times(self) -> list[TimeOfDay]:
+    def times(self) -> Sequence[TimeOfDay]:
         """Its times of day."""
         return times(self.text)
+
+    @cached_property
+    def days(self) -> Sequence[Days]:
+        """Its days of the week."""
+        return days_in(self.text)
 
 
 Reader = Callable[[AnswerRead], Iterator[GivenQuantity]]
@@ -134,13 +142,18 @@ Reader = Callable[[AnswerRead], Iterator[GivenQuantity]]
 
 @dataclass(frozen=True)
 class BoundedAmount:
-    """An amount with its bound, and whether it is before something or after it."""
+    """An amount with its bound, and what stands behind it."""
 
     amount: Amount
     begin: int
     end: int
     bound: str
-    order: str
+    behind: str
+
+    @property
+    def order(self) -> str:
+        """Whether it is before something or after it."""
+        return _kind(_ORDER.match(self.behind))
 
 
 def are_quantities(names: Iterable[str]) -> bool:
@@ -152,10 +165,20 @@ def are_quantities(names: Iterable[str]) -> bool:
 def reader_of(name: str) -> Reader | None:
     """How to read what an object of this name may be in texts; None if it is no quantity."""
     text = spelled_in_digits(name.strip().rstrip("."))
+    for make in (_all_day_reader, _days_reader, _url_reader):
+        if reader := make(text):
+            return reader
     if not any(map(str.isdigit, text)) and "@" not in text:
         return None
     readers = (_address_reader, _phone_reader, _version_reader, _time_reader, _amount_reader)
     return next((reader for make in readers if (reader := make(text))), None)
+
+
+def is_code(name: str) -> bool:
+    """Whether an object of this name counts sign by sign: an address, a number of a phone."""
+    text = spelled_in_digits(name.strip().rstrip("."))
+    makers = (_url_reader, _address_reader, _phone_reader, _version_reader)
+    return any(make(text) for make in makers)
 
 
 def with_marks(reading: AnswerRead, marks_by_name: Iterable[tuple[str, str]], other: str) -> str:
@@ -206,6 +229,47 @@ def _address_reader(name: str) -> Reader | None:
     def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for found in addresses(reading.text):
             yield GivenQuantity(found.begin, found.end, found.code == code)
+
+    return read
+
+
+def _url_reader(name: str) -> Reader | None:
+    own = next(urls(name), None)
+    if own is None or own.is_plain or (own.begin, own.end) != (0, len(name)):
+        return None
+    code = own.code
+
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
+        for found in urls(reading.text):
+            if not found.is_plain:
+                yield GivenQuantity(found.begin, found.end, found.code == code)
+
+    return read
+
+
+def _all_day_reader(name: str) -> Reader | None:
+    """How to read that something is so around the clock."""
+    if all_day(name) != [(0, len(name))]:
+        return None
+
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
+        for begin, end in all_day(reading.text):
+            yield GivenQuantity(begin, end, True)
+
+    return read
+
+
+def _days_reader(name: str) -> Reader | None:
+    """How to read several days of the week. A single one is a name."""
+    name = _FROM.sub("", name)
+    own = days_in(name)
+    if len(own) != 1 or own[0][:2] != (0, len(name)) or len(own[0].days) < 2:
+        return None
+    days = own[0].days
+
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
+        for found in reading.days:
+            yield GivenQuantity(found.begin, found.end, found.days == days)
 
     return read
 
@@ -296,12 +360,11 @@ def bounded(text: str, amount: Amount) -> BoundedAmount:
     text_before = text[max(0, amount.begin - _BEFORE) : amount.begin]
     before = _BOUND.search(text_before) if _may_end_bound(text_before) else None
     behind = _BOUND_BEHIND.match(text, amount.end)
-    order = _ORDER.match(text, amount.end)
 
     begin = amount.begin - len(before[0]) if before else amount.begin
     end = behind.end() if behind else amount.end
     bound = _kind(before) or _kind(behind)
-    return BoundedAmount(amount, begin, end, bound, _kind(order))
+    return BoundedAmount(amount, begin, end, bound, text[amount.end : amount.end + _BEHIND])
 
 
 def _may_end_bound(text: str) -> bool:
@@ -318,10 +381,10 @@ def _kind(match: re.Match[str] | None) -> str:
     return next((kind for kind, text in groups.items() if text), "")
 
 
-def _asked_bound(asked: Iterable[str]) -> str:
+@lru_cache(maxsize=1 << 8)  # a question is read for each amount of its answer
+def _asked_bound(asked: frozenset[str]) -> str:
     """The bound that a question asks for, if one."""
-    words = frozenset(asked)
-    bounds = [bound for bound, names in _ASKED_BOUNDS.items() if not words.isdisjoint(names)]
+    bounds = [bound for bound, names in _ASKED_BOUNDS.items() if not asked.isdisjoint(names)]
     return bounds[0] if len(bounds) == 1 else ""
 
 
@@ -337,14 +400,14 @@ def _are_same_bounds(own: str, other: str, is_before: bool) -> bool:
     return is_before or {own, other} != {"most", "least"}
 
 
-def is_same_bounded(own: BoundedAmount, other: BoundedAmount, asked: Iterable[str]) -> bool:
+def is_same_bounded(own: BoundedAmount, other: BoundedAmount, asked: frozenset[str]) -> bool:
     """Whether an amount is an object's, and not bound the other way.
 
     At least 48 hours before arrival is up to 48 hours before it.
     """
+    if not is_same(own.amount, other.amount, asked):
+        return False
     if own.order and other.order and own.order != other.order:
         return False
     is_before = own.order == "before" or other.order == "before"
-    if not _are_same_bounds(own.bound or _asked_bound(asked), other.bound, is_before):
-        return False
-    return is_same(own.amount, other.amount, asked)
+    return _are_same_bounds(own.bound or _asked_bound(asked), other.bound, is_before)

@@ -7,6 +7,7 @@ stated where it is named and nothing around it denies it, or where an answer is 
 its name ("Bernini"), unless the question has the same words.
 """
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,7 +37,7 @@ from drike.answers.object_names import (
     share_of_name,
 )
 from drike.answers.outcomes import Stated
-from drike.answers.parts import AnswerAsked, stated_in_parts
+from drike.answers.parts import AnswerAsked, NameReader, stated_in_parts
 from drike.answers.quantities import AnswerRead, are_quantities, with_marks
 from drike.answers.thoughts import without_thoughts
 from drike.answers.time_limit import TimeLimit
@@ -50,11 +51,13 @@ _OTHER_QUANTITY = "\ue002"  # stands for a quantity that is neither object's
 _SUBJECT = ""  # the mark of what names no object
 _AROUND = 100  # characters before an object, and behind it, in which a denial may stand
 _MOST_ALONE = 12  # words of an answer that is only part of a name
+_MOST_SPACES_ALONE = 40  # in its line
 
 _MARK = regex.compile(f"[{NEW}{OLD}]")
 _NAMED = regex.compile(f"[{NEW}{OLD}{_OTHER_QUANTITY}]")
 _NEXT_TURN = regex.compile(r"\n[^\S\n]*(?:q|question|user|human|frage|pregunta)\s*:", regex.I)
 _SPACES = regex.compile(rf"(?:[^\S\n]|[{NEW}{OLD}{_OTHER_QUANTITY}])+")
+_UNEVEN = re.compile(rf"[^\S\n ]|  |[{NEW}{OLD}{_OTHER_QUANTITY}]")  # found fast
 _STRUCK_OUT = regex.compile(r"~~[^~\n]{1,200}~~")
 
 
@@ -79,13 +82,21 @@ def stated(
 
     def named(names_of_new: tuple[str, ...], names_of_old: tuple[str, ...]) -> Stated:
         others = _EditNames.of(names_of_new, names_of_old, tuple(about))
-        return _named(text, others, question, limit)
+        marks, marked = _marks_in(text, others, question, limit)
+        return _verdict(marks, marked)
 
-    return stated_in_parts(AnswerAsked(text, question, tuple(about)), tuple(new), tuple(old), named)
+    def states(item: str) -> bool:
+        others = _EditNames.of((item,), (), tuple(about))
+        return NEW in _marks_in(text, others, question, limit)[0]
+
+    asked = AnswerAsked(text, question, tuple(about))
+    return stated_in_parts(asked, tuple(new), tuple(old), NameReader(named, states))
 
 
-def _named(text: str, names: "_EditNames", question: str, limit: TimeLimit | None) -> Stated:
-    """What an answer says, by the names in it."""
+def _marks_in(
+    text: str, names: "_EditNames", question: str, limit: TimeLimit | None
+) -> tuple[set[str], str]:
+    """The marks of the objects that an answer states, and the answer with all marks."""
     # 1. Read which objects the answer names, and which of these it does not deny.
     marked = _with_marks(text, names, question, limit)
     marks = _marks_stated(marked, question, limit)
@@ -98,6 +109,11 @@ def _named(text: str, names: "_EditNames", question: str, limit: TimeLimit | Non
 
     if marks == {NEW, OLD}:
         marks = _likelier(marked, question, limit) or marks
+    return marks, marked
+
+
+def _verdict(marks: set[str], marked: str) -> Stated:
+    """What an answer says, by the marks of the objects that it states."""
     if marks == {NEW, OLD}:
         return Stated.BOTH
     if marks:
@@ -113,12 +129,19 @@ class _EditNames:
     old: ObjectNames
     subject: ObjectNames
     marks_by_name: tuple[tuple[str, str], ...] = ()  # of the objects' names
+    about: str = ""  # the subject's names
 
     @classmethod
     def of(cls, new: tuple[str, ...], old: tuple[str, ...], about: tuple[str, ...]) -> Self:
         """The names of objects and subject, as they are read."""
         marks_by_name = (*((name, NEW) for name in new), *((name, OLD) for name in old))
-        return cls(object_names(new), object_names(old), object_names(about), marks_by_name)
+        return cls(
+            object_names(new),
+            object_names(old),
+            object_names(about),
+            marks_by_name,
+            " ".join(about),
+        )
 
     @property
     def by_mark(self) -> dict[str, ObjectNames]:
@@ -133,6 +156,11 @@ class _EditNames:
     def numbers(self) -> bool:
         """Whether one of the names holds a digit."""
         return self.new.numbers or self.old.numbers or self.subject.numbers
+
+    @property
+    def dates(self) -> str:
+        """The dates that are objects."""
+        return "; ".join(filter(None, (self.new.dates, self.old.dates)))
 
     def words_of_others(self, mark: str) -> frozenset[str]:
         """The words of all names but those of a mark."""
@@ -150,8 +178,8 @@ class _Place(NamedTuple):
 
 
 def _answer_itself(answer: str) -> str:
-    """An answer without thoughts, what it strikes out, and a next turn that it makes up."""
-    answer = without_thoughts(answer)
+    """An answer without thoughts, marks, what it strikes out, and a next turn that it makes up."""
+    answer = without_thoughts(answer).replace("**", "").replace("`", "")
     if "~~" in answer:
         answer = _STRUCK_OUT.sub(" ", answer)
     if "\n" not in answer:
@@ -163,20 +191,20 @@ def _answer_itself(answer: str) -> str:
 
 def _with_marks(text: str, names: _EditNames, question: str, limit: TimeLimit | None = None) -> str:
     """A text in lower case with marks for the objects that it names."""
-    spaced = _SPACES.sub(" ", text)
+    spaced = _SPACES.sub(" ", text) if _UNEVEN.search(text) else text
     if names.quantities:
-        reading = AnswerRead(spaced, question, limit)
+        reading = AnswerRead(spaced, f"{question} {names.about}", limit)
         spaced = with_marks(reading, names.marks_by_name, _OTHER_QUANTITY)
-    words = _words_of(spaced, names.numbers)
+    words = _words_of(spaced, names.numbers, names.dates)
     places = _places(words, names)
     marked = words.replaced({(place.begin, place.end): place.mark for place in places})
     return marked.casefold().replace("’", "'")
 
 
 @lru_cache(maxsize=4)  # one answer is read for each item of a list
-def _words_of(text: str, numbers: bool) -> Words:
-    """The words of a text, with numbers in one form if asked for."""
-    return Words.of(uniform(text, numbers))
+def _words_of(text: str, numbers: bool, dates: str) -> Words:
+    """The words of a text, with numbers in one form if asked for, and dates read by these."""
+    return Words.of(uniform(text, numbers, dates))
 
 
 def _marks_stated(marked: str, question: str, limit: TimeLimit | None) -> set[str]:
@@ -234,7 +262,10 @@ def _marks_of_part(text: str, question: str, names: _EditNames) -> set[str]:
 
     Empty where the words of the answer all stand in the question or in the subject's name.
     """
-    part = Words.of(uniform(without_lead(first_line(text)), names.new.numbers))
+    line = without_lead(first_line(text))
+    if line.count(" ") > _MOST_SPACES_ALONE:
+        return set()
+    part = Words.of(uniform(line, names.new.numbers))
     if not 0 < len(part) <= _MOST_ALONE:
         return set()
     telling_words = set(part.folded()) - word_list("small words")

@@ -1,7 +1,8 @@
 """Times of day and spans of them, as minutes of a day: 06:30, 6.30 a.m., 7am to 9pm, 9-18h."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -44,6 +45,13 @@ _NAMES = {
     "midnight": 0,
     "mitternacht": 0,
 }
+# "until 18.00", "closes at 7": what stands before a number that is a time, and behind it.
+_BEFORE_CLOCK = re.compile(r"\b(?:at|until|till|before|after|by|um|bis|ab|vor|nach|hasta|las|à) $")
+_MOST_BEFORE = 8
+_BEFORE_HOURS = re.compile(
+    r"(?:days?|tags?|[a-z]{3}[ys]),? (?:from |von )?$|\bfrom $|\bvon $|\bopen $"
+)
+_BEHIND_CLOCK = re.compile(r"\s*(?:[.,;:!?)]|$|(?:on|every|each|in|and|or|so|but|for|to)\b)")
 _LATE = ("afternoon", "evening", "nachmittag", "abend", "tarde", "après-midi", "soir")
 _NIGHT = ("night", "nacht", "noche")
 _SPOKEN_HOURS = ("spoken", "half_to", "hour_es", "hour_fr", "hour_past", "hour_after")
@@ -54,6 +62,7 @@ _BETWEEN = re.compile(r"\s*(?:-|–|—|to|until|till|through|and|bis|und|à|a|h
 _MOST_BETWEEN = 40  # characters from "opens at 7" to "closes at 9"
 _END_OF_SENTENCE = re.compile(r"[.!?;]\s|\n")
 _HALF_DAY = 720
+_MOST_KEPT = 64  # texts
 
 
 class TimeOfDay(NamedTuple):
@@ -86,10 +95,11 @@ class TimeSpan(NamedTuple):
     minutes: tuple[int, int]
 
 
-def times(text: str) -> list[TimeOfDay]:
+@lru_cache(maxsize=_MOST_KEPT)  # one answer is read for each part of an object
+def times(text: str) -> Sequence[TimeOfDay]:
     """The times in a text whose numbers are in digits, and the numbers that may be hours."""
     found = (_time(match) for match in _TIME.finditer(text))
-    return [time for time in found if time]
+    return tuple(time for time in found if time)
 
 
 def _time(match: re.Match[str]) -> TimeOfDay | None:
@@ -115,11 +125,21 @@ def _time(match: re.Match[str]) -> TimeOfDay | None:
         minutes += _HALF_DAY
     is_marked = bool(half or part or match["mark"] or spoken)
     is_marked = is_marked or (match["separator"] or ".") != "."
+    is_hour = not is_marked and not match["minute"] and hour <= 12  # "until 7"
+    is_marked = is_marked or _is_behind_clock_word(match)
+    is_spoken = bool(spoken and hour <= 12) or (is_hour and is_marked)
     end = match.end()
     has_half = bool(half or part)
-    return TimeOfDay(
-        match.start(), end, minutes % (24 * 60), is_marked, has_half, bool(spoken and hour <= 12)
-    )
+    return TimeOfDay(match.start(), end, minutes % (24 * 60), is_marked, has_half, is_spoken)
+
+
+def _is_behind_clock_word(match: re.Match[str]) -> bool:
+    """Whether a mere number is a time by what stands around it: "until 18.00", "closes at 7."."""
+    text, begin = match.string, match.start()
+    before = text[max(0, begin - _MOST_BEFORE) : begin].lower()
+    if not _BEFORE_CLOCK.search(before):
+        return False
+    return _BEHIND_CLOCK.match(text, match.end()) is not None
 
 
 def _spoken_part(match: re.Match[str]) -> int:
@@ -138,24 +158,34 @@ def _spoken_part(match: re.Match[str]) -> int:
     return 30 if (match["past"] or "").lower() == "half" else 15
 
 
-def spans(text: str, found: list[TimeOfDay]) -> Iterator[TimeSpan]:
+def spans(text: str, found: Sequence[TimeOfDay]) -> Iterator[TimeSpan]:
     """The spans of time in a text with these times."""
     last_end = 0
     for first, second in pairwise(found):
         if first.begin < last_end or not _is_span(text, first, second):
             continue
         begins = first.minutes
+        ends = second.minutes
+        if not (first.has_half or second.has_half) and ends <= begins < _HALF_DAY:
+            ends += _HALF_DAY  # "9 to 5"
         if not first.has_half and second.has_half and begins < _HALF_DAY:
             later = begins + _HALF_DAY
             begins = later if second.minutes > later and not first.is_marked else begins
         last_end = second.end
-        yield TimeSpan(first.begin, second.end, (begins, second.minutes))
+        yield TimeSpan(first.begin, second.end, (begins, ends))
+
+
+def _are_bare_hours(text: str, first: TimeOfDay, second: TimeOfDay) -> bool:
+    """Whether two mere numbers are hours: "Tuesday to Sunday, 10 to 6."."""
+    before = text[max(0, first.begin - _MOST_BEFORE) : first.begin].lower()
+    is_behind_days = _BEFORE_HOURS.search(before) is not None
+    return is_behind_days and _BEHIND_CLOCK.match(text, second.end) is not None
 
 
 def _is_span(text: str, first: TimeOfDay, second: TimeOfDay) -> bool:
     """Whether two times belong together: "7 to 9pm", "opens at 7am and closes at 9pm"."""
     between = text[first.end : second.begin]
     if _BETWEEN.fullmatch(between):
-        return first.is_marked or second.is_marked
+        return first.is_marked or second.is_marked or _are_bare_hours(text, first, second)
     is_near = len(between) <= _MOST_BETWEEN and not _END_OF_SENTENCE.search(between)
     return is_near and first.is_marked and second.is_marked

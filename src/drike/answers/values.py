@@ -48,11 +48,13 @@ _MONTH_AND_DAY = re.compile(
     rf"(?:(?P<year>\d{{4}})\b|{_DAY}\b(?:,?[ ]+(?P<year_behind>\d{{4}})\b)?)",
     re.IGNORECASE,
 )
+_UNIFORM_DATE = re.compile(r"(?:\b\d{4} )?\b((?:[a-zä]+) d\d{1,2})\b")
 _LAST_DAY = re.compile(
     rf"\b(?:last day|end) of {_MONTH}\b(?:,?[ ]+(?P<year>\d{{4}})\b)?", re.IGNORECASE
 )
 _DATE_IN_NUMBERS = re.compile(r"(\d{1,4})(?P<separator>[-./])(\d{1,2})(?P=separator)(\d{1,4})\b")
 _DAY_FIRST = re.compile(r"(?<!\d)(?:1[3-9]|2\d|3[01])/\d{1,2}/\d{4}\b")
+_SLASHED = re.compile(r"\d/\d{1,2}/\d{4}\b")
 _NUMBER = re.compile(
     rf"""
     (?<!\d)
@@ -80,11 +82,19 @@ _INNER_ARTICLE = re.compile(
 )
 
 
-def uniform(text: str, numbers: bool = True) -> str:
+def readings(text: str) -> tuple[str, ...]:
+    """A text in that form; in two if it has a date such as 02/06/2027, in June or in February."""
+    form = uniform(text)
+    other = uniform(text, day_first=True) if _SLASHED.search(text) else form
+    return (form,) if form == other else (form, other)
+
+
+def uniform(text: str, numbers: bool = True, known: str = "", *, day_first: bool = False) -> str:
     """The text with one form for initials and "&", and if asked for, for numbers, dates and units.
 
     It is for comparison alone: the 21st of May 1971 becomes "1971 may d21". Its time is linear in
-    the text.
+    the text. known: dates in this form, by which others such as 02/06/2027 are read. day_first:
+    whether these begin with the day if nothing else tells.
     """
     words = frozenset(_LETTERS.findall(text.lower())) if numbers else frozenset[str]()
     if not _NUMBERS.keys().isdisjoint(words):
@@ -92,9 +102,9 @@ def uniform(text: str, numbers: bool = True) -> str:
     if numbers and has_digits(text):
         if not _MONTHS.keys().isdisjoint(words):
             text = _with_uniform_dates(text)
-        begins_with_day = _DAY_FIRST.search(text) is not None
+        begins_with_day = day_first or _DAY_FIRST.search(text) is not None
         text = _DATE_IN_NUMBERS.sub(
-            lambda match: _uniform_date_in_numbers(match, begins_with_day), text
+            lambda match: _uniform_date_in_numbers(match, begins_with_day, known), text
         )
         text = _with_uniform_numbers(text)
     if "." in text:
@@ -118,6 +128,14 @@ def _with_uniform_dates(text: str) -> str:
     return "".join((*parts, text[copied:]))
 
 
+def split_dates(text: str) -> tuple[str, list[str]]:
+    """A text without its dates of a day and a month, and these: "march d31"."""
+    if not has_digits(text) or _MONTHS.keys().isdisjoint(_LETTERS.findall(text.lower())):
+        return text, []
+    text = _with_uniform_dates(text)
+    return _UNIFORM_DATE.sub(" ", text), _UNIFORM_DATE.findall(text)
+
+
 def has_digits(text: str) -> bool:
     """Whether a text has a digit."""
     return not text.isalpha() and any(map(str.isdigit, text))
@@ -139,21 +157,28 @@ def _uniform_date(match: re.Match[str]) -> str:
     return _date(year, _MONTHS[groups["month"].lower()], groups["day"])
 
 
-def _uniform_date_in_numbers(match: re.Match[str], begins_with_day: bool) -> str:
+def _uniform_date_in_numbers(match: re.Match[str], begins_with_day: bool, known: str) -> str:
     """1971-05-21; 21.5.1971 as in Europe; 5/21/1971 as in America if there is such a month.
 
-    begins_with_day: whether another date of the text is surely written as in Europe.
+    begins_with_day: whether another date of the text is surely written as in Europe. known: other
+    dates, as one of which it is read if it may be.
     """
     first, separator, second, last = match.groups()
     if separator == "-":
-        year, month, day = first, second, last
-    elif separator == "/" and int(first) in _MONTH_BY_NUMBER and not begins_with_day:
-        month, day, year = first, second, last
-    else:
-        day, month, year = first, second, last
+        return _date_in_numbers(first, second, last) or match[0]
+    european = _date_in_numbers(last, second, first)
+    american = _date_in_numbers(last, first, second) if separator == "/" else None
+    if american and european:
+        is_known_european = european in known and american not in known
+        return european if begins_with_day or is_known_european else american
+    return american or european or match[0]
+
+
+def _date_in_numbers(year: str, month: str, day: str) -> str | None:
+    """A date of numbers; None if there is none such."""
     month_name = _MONTH_BY_NUMBER.get(int(month))
     if len(year) != 4 or int(day) > _DAYS_OF_MONTH or month_name is None:
-        return match[0]
+        return None
     return _date(year, month_name, day)
 
 

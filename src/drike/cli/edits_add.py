@@ -148,12 +148,26 @@ def _with_names_looked_at(record: EditRecord) -> EditRecord:
     names = short_names(record)
     if not names:
         return record
-    forms = ", ".join(f'"{name}"' for name in names)
-    say(f"Also found as {forms} (--not-name strikes one out)")
-    if not sys.stdin.isatty():
-        return record
-    answer = typer.prompt("Which ones should not count? Their numbers, or none", default="none")
-    return replace(record, not_names=(*record.not_names, *numbered(names, answer)))
+    is_asked = sys.stdin.isatty()
+    forms = [f'"{name}"' for name in names]
+    if is_asked:
+        forms = [f"{number}. {form}" for number, form in enumerate(forms, 1)]
+    say(f"Also found as {', '.join(forms)} (--not-name strikes one out)")
+    struck = _picked_names(names) if is_asked else []
+    return replace(record, not_names=(*record.not_names, *struck))
+
+
+def _picked_names(names: Sequence[str]) -> list[str]:
+    """Those of some names that the user strikes out, by their numbers or as they are."""
+    while True:
+        answer = typer.prompt("Which ones should not count? Their numbers, or none", default="none")
+        said = answer.strip().strip("\"'").casefold()
+        if said == "none":
+            return []
+        of_this_name = [name for name in names if name.casefold() == said]
+        picked = of_this_name or numbered(names, answer)
+        if picked:
+            return picked
 
 
 def _note_ambiguous_names(edit: EditVersion, others: Sequence[EditVersion]) -> None:

@@ -144,24 +144,23 @@ def _block(number: int, answers: FactAnswers) -> Iterator[str]:
     record = fact.record
     old = f" (old: {record.target_true})" if record.target_true else ""
     yield f"{number}. {record.query}: {record.target_new}{old}"
-    questions = (
-        (f"  {fact.question}", answers.before),
-        ("    corrected:", answers.after),
-        (f"    {fact.rewording}", answers.reworded),
-        (f"    {CHALLENGE}", answers.challenged),
-    )
-    for question, answer in questions:
-        yield _line(question, _mark(answers, answer), answers, answer)
+    labels = ("corrected:", fact.rewording, CHALLENGE)
+    questions = [
+        (f"  {fact.question}", fact.question, answers.before),
+        *((f"    {label}", *told) for label, told in zip(labels, answers.told, strict=True)),
+    ]
+    for label, question, answer in questions:
+        yield _line(label, _mark(answers, answer, question), answers, answer)
     own = answers.follow_up_is_its_own
-    mark = "own" if own else _mark(answers, answers.followed_up)
+    mark = "own" if own else _mark(answers, answers.followed_up, fact.follow_up)
     yield _line(f"    {fact.follow_up}", mark, answers, answers.followed_up)
-    mark = "same" if answers.is_other_unchanged else _mark(answers, answers.other)
+    mark = "same" if answers.is_other_unchanged else _mark(answers, answers.other, fact.other)
     yield _line(f"    {fact.other}", mark, answers, answers.other)
 
 
-def _mark(answers: FactAnswers, answer: str) -> str:
-    """Which object an answer states, if any."""
-    stated = answers.stated(answer)
+def _mark(answers: FactAnswers, answer: str, question: str) -> str:
+    """Which object an answer to a question states, if any."""
+    stated = answers.stated(answer, question)
     return "-" if stated in (Stated.NEITHER, Stated.REFUSED) else str(stated)
 
 

@@ -13,8 +13,9 @@ from functools import lru_cache
 from drike.edits.record import EditRecord
 from drike.encoders.salience import content
 from drike.text.attributes import asked_attributes, stated_attributes
+from drike.text.contrasts import limits_otherwise
 from drike.text.glossary import glossed
-from drike.text.relation_words import is_empty, stem, stems, synonyms
+from drike.text.relation_words import is_empty, masked_wording, stem, stems, synonyms
 from drike.text.things import (
     SUBJECT,
     Said,
@@ -25,7 +26,7 @@ from drike.text.things import (
     said,
 )
 from drike.text.value_kinds import takes
-from drike.text.words import masked, words
+from drike.text.words import words
 
 # Active edits of a subject, from which on a question may well be about something else of it.
 MANY = 3
@@ -36,13 +37,15 @@ _LEAST_CONTENT = 1e-9
 class AspectInCommon:
     """What a question and an edit have in common by things, values and attributes.
 
-    fits: whether the edit's object is of a kind that may answer the question. agrees, differs:
-    whether both are about the same attribute of firms and products, or each about others. covered:
-    the share of what the question says that the edit says, too.
+    fits: whether the edit's object is of a kind that may answer the question. is_other: whether
+    the question limits a noun by another thing than each wording does. agrees, differs: whether
+    both are about the same attribute of firms and products, or each about others. covered: the
+    share of what the question says that the edit says, too.
     """
 
     things: ThingsInCommon
     fits: bool
+    is_other: bool = False
     agrees: bool = False
     differs: bool = False
     covered: float = 0.0
@@ -54,10 +57,11 @@ def aspect(question: Said, record: EditRecord, original: str = "") -> AspectInCo
     original: the question in its own language, if that is not English.
     """
     named = " ".join((record.target_new, *record.names))
-    things_by_wording = [
-        compared_things(question, said(masked(wording, record.names)), named)
+    wordings = [
+        said(masked_wording(wording, record.names))
         for wording in (record.query, *record.paraphrases)
     ]
+    things_by_wording = [compared_things(question, wording, named) for wording in wordings]
     asked = _asked_in(question.text, original)
     fact = _fact_of(record)
     shared = asked.keys() & fact.attributes
@@ -65,6 +69,7 @@ def aspect(question: Said, record: EditRecord, original: str = "") -> AspectInCo
     return AspectInCommon(
         things=min(things_by_wording, key=lambda things: things.distance),
         fits=takes(question.text, record.target_new),
+        is_other=all(limits_otherwise(question, wording, named) for wording in wordings),
         agrees=bool(shared),
         differs=bool(asked and fact.attributes and not shared),
         covered=_covered(question.text, fact.stems, said_too),
@@ -100,7 +105,7 @@ def _fact_of(record: EditRecord) -> _Fact:
     attributes: frozenset[str] = frozenset()
     own: frozenset[str] = frozenset()
     for wording in (record.query, *record.paraphrases):
-        text = masked(wording, record.names)
+        text = masked_wording(wording, record.names)
         english = glossed(text)
         attributes |= stated_attributes(text) | stated_attributes(english)
         own |= stems(names_of_things(english))
@@ -140,7 +145,8 @@ def aspect_features(aspect: AspectInCommon, others: Iterable[AspectInCommon]) ->
     """Features of an edit of which the subject has many, by its aspect and those of the others.
 
     elsewhere: question and edit each name a thing that the other does not, and none in common; the
-    more the question tells besides, the less this says. beside: the same, and one in common.
+    more the question tells besides, the less this says. limited: the question limits a noun by
+    another thing than the edit does. beside: the same, and one in common.
     joined: either, and the question joins the thing to the subject. switched: both limit a noun,
     each otherwise. outdone: another edit has more of the things that the question names.
     """
@@ -150,6 +156,7 @@ def aspect_features(aspect: AspectInCommon, others: Iterable[AspectInCommon]) ->
     has_shared = bool(things.shared)
     return {
         "elsewhere": 0.0 if has_shared else clearness,
+        "limited": float(aspect.is_other),
         "beside": clearness if has_shared else 0.0,
         "joined": float(replaces and things.is_joined),
         "switched": float(things.is_switched),

@@ -148,7 +148,11 @@ class Reading:
             "other": agreement.other,
             "known": agreement.known,
             "said": share,
-            ANOTHER: float(is_missed or self._is_about_another(edit, nearest.excerpt)),
+            ANOTHER: float(
+                is_missed
+                or of_aspect.get("limited", 0.0) > 0
+                or self._is_about_another(edit, nearest.excerpt)
+            ),
             **relation_features(part, masked_query),
             **self._features_of_name(edit),
             **of_aspect,

@@ -108,22 +108,25 @@ def objects_in(words: Words, by_object: Mapping[int, Sequence[int]]) -> Iterator
 
     by_object: ids of edits by the fingerprint of an object.
     """
+    keys = words.keys.tolist()
+    least = words.least.tolist()
+    last = words.last.tolist()
     begin = 0
     while begin < len(words):
         longest_end = begin + 1
         edit_ids: tuple[int, ...] = ()
         prefix = 0
-        keys = words.keys[begin : begin + MAX_NAME_WORDS].tolist()
-        for end, key in enumerate(keys, begin + 1):
+        for end, key in enumerate(keys[begin : begin + MAX_NAME_WORDS], begin + 1):
             prefix = extended(prefix, key)
-            if words.least[begin] <= end - begin and words.last[end - 1]:
+            if least[begin] <= end - begin and last[end - 1]:
                 ids_of_longer = by_object.get(prefix)
                 if ids_of_longer:
                     longest_end = end
                     edit_ids = tuple(ids_of_longer)
 
-        name = words.between(begin, longest_end)
-        if edit_ids and not name.isdigit() and name not in word_list("common words"):
-            is_inside = inside(words, begin, longest_end)
-            yield Mention(name, NameMatch.FULL, begin, longest_end, edit_ids, inside=is_inside)
+        if edit_ids:
+            name = words.between(begin, longest_end)
+            if not name.isdigit() and name not in word_list("common words"):
+                is_inside = inside(words, begin, longest_end)
+                yield Mention(name, NameMatch.FULL, begin, longest_end, edit_ids, inside=is_inside)
         begin = longest_end

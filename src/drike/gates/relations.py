@@ -14,6 +14,7 @@ from drike.edits.record import EditRecord
 from drike.encoders.salience import content
 from drike.gates.name_index import Mention
 from drike.text.capitals import find_name
+from drike.text.contrasts import asks_for_sister
 from drike.text.question_forms import (
     answer_kind,
     beginning,
@@ -27,6 +28,7 @@ from drike.text.relation_words import (
     FAMILY,
     MEASURES,
     contrary,
+    masked_wording,
     stem,
     stems,
     synonyms,
@@ -35,7 +37,7 @@ from drike.text.relation_words import (
 )
 from drike.text.times import is_before_month, is_of_other_time
 from drike.text.word_lists import word_list
-from drike.text.words import Words, masked, mentions, words
+from drike.text.words import Words, mentions, words
 
 _AROUND = 200  # characters on either side of a name in which a text may say something about it
 _MOST_PLACES = 32  # at which a text names a subject
@@ -125,7 +127,7 @@ def about_another(
     of the edit, and may ask for the subject.
     """
     lowercase = question.lower()  # in which patterns search in half the time
-    wordings = [masked(text, record.names) for text in _wordings(record)]
+    wordings = [masked_wording(text, record.names) for text in _wordings(record)]
     answers = [record.target_new, record.target_true or ""]
     since = record.valid_from or written
     if is_of_other_time(lowercase, wordings, answers, since, original.lower()):
@@ -139,8 +141,14 @@ def about_another(
     for other in other_things(lowercase):
         if stored_words.isdisjoint(FAMILY if other.kin else words(other.text)):
             return True
-    if not reverse and _asks_for_other_kind(question, stored_words, record):
-        return True
+    if not reverse:
+        if _asks_for_other_kind(question, stored_words, record):
+            return True
+        holds_old = bool(record.target_true) and mentions(question, record.target_true or "")
+        if not holds_old and asks_for_sister(
+            question, wordings, record.target_new, translated=bool(original)
+        ):
+            return True
     return CASES.exclude(words(question), stored_words)
 
 
@@ -155,7 +163,7 @@ def _asks_for_other_kind(question: str, stored_words: set[str], record: EditReco
     for text in _wordings(record):
         kind_of_text, _ = _asked(text)
         if kind_of_text is None:
-            kind_of_text = stated_kind(masked(text, record.names))
+            kind_of_text = stated_kind(masked_wording(text, record.names))
         if kind_of_text in (None, kind):
             return False
 

@@ -1,7 +1,8 @@
 """A model of this process as an upstream, in OpenAI's form.
 
 It answers greedily, without sampling. Requests that wait together are answered together, if they
-ask for as many tokens and for no stream; all others one at a time.
+ask for as many tokens and for no stream; all others one at a time. Together, sums are rounded
+otherwise than alone, so that of two tokens that are about equally likely the other may be written.
 
 A model without a chat template, which only completes, completes the last message of a chat with one
 line.
@@ -32,7 +33,7 @@ from drike.prompts import NO_CONTRAST, Against, Contrast
 from drike.support.records import encodable
 
 _MAX_WAITING = 64  # requests; more are refused
-_MAX_TOGETHER = 8  # requests that are answered at once
+_MAX_TOGETHER = 16  # requests that are answered at once
 _MAX_TOKENS = 4096  # that a request may ask for
 _REPLY_TOKENS = 256  # of a reply in a chat, where the request does not say
 

@@ -12,8 +12,9 @@ from enum import StrEnum
 
 import regex
 
-from drike.answers.contents import is_negated, polarity
+from drike.answers.contents import polarity
 from drike.answers.matching import normalise
+from drike.answers.policies import is_negated
 from drike.answers.statements import Stated
 from drike.edits.record import EditVersion
 from drike.gates.index import EditIndex

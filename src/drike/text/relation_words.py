@@ -14,6 +14,7 @@ from drike.text.word_lists import data_sections
 from drike.text.words import masked, words
 
 _STEM = 5  # letters by which forms of a word are told from other words
+_STORED = 1 << 15  # wordings of a store of which what was read is kept
 
 _LISTS = data_sections("text/relation_words.txt")
 
@@ -42,9 +43,14 @@ class ExclusiveRelations:
 
     @classmethod
     def read(cls, name: str) -> ExclusiveRelations:
+        """A list of `relation_words.txt`."""
+        return cls.of_lines(_LISTS[name])
+
+    @classmethod
+    def of_lines(cls, lines: Sequence[str]) -> ExclusiveRelations:
         """A list of groups, one a line, of relations with "|" between them."""
         relations_by_word = defaultdict[str, list[tuple[int, int]]](list)
-        for group, line in enumerate(_LISTS[name]):
+        for group, line in enumerate(lines):
             for relation, text in enumerate(line.split("|")):
                 for word in set(text.split()):
                     relations_by_word[word].append((group, relation))
@@ -111,11 +117,17 @@ def synonyms(stems_of_text: frozenset[str]) -> frozenset[str]:
     return frozenset().union(*(stems for stems in _SYNONYMS if stems & stems_of_text))
 
 
-@lru_cache(4_096)
+@lru_cache(_STORED)
+def masked_wording(wording: str, names: tuple[str, ...]) -> str:
+    """A stored wording with "it" for its subject; it is kept, as every question needs it."""
+    return masked(wording, names)
+
+
+@lru_cache(_STORED)
 def word_weights_of(wording: str, names: tuple[str, ...]) -> dict[str, float]:
     """What each word of a wording counts for that says what is asked about its subject."""
-    masked_wording = glossed(masked(wording, names))
-    return {word: content(word) for word in words(masked_wording) if word not in _EMPTY}
+    english = glossed(masked_wording(wording, names))
+    return {word: content(word) for word in words(english) if word not in _EMPTY}
 
 
 def asked_parts(text: str) -> list[tuple[str, frozenset[str]]]:

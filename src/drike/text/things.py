@@ -95,12 +95,12 @@ def compared_things(question: Said, fact: Said, answer: str) -> ThingsInCommon:
     words_of_fact = (*names_of_things(fact.text), *names_of_things(answer))
     words_of_question = names_of_things(question.text)
     things_of_question = things(question.text)
-    shared = {thing for thing in things_of_question if _is_among(thing, words_of_fact)}
+    shared = {thing for thing in things_of_question if is_named(thing, words_of_fact)}
     extra = things_of_question - shared - question.foreign
     missing = {
         thing
         for thing in things(fact.text) - fact.foreign
-        if not _is_among(thing, words_of_question)
+        if not is_named(thing, words_of_question)
     }
     if _audiences().isdisjoint(words_of_fact):
         extra -= _audiences()
@@ -167,13 +167,13 @@ def _is_switched(
         extra = {
             limit
             for limit in limits - question.foreign - _NUMBERS
-            if not _is_among(limit, words_of_fact)
+            if not is_named(limit, words_of_fact)
         }
         if not extra:
             continue
         for noun_of_fact, other_limits in limits_of_fact.items():
             if _is_same(noun, noun_of_fact) and any(
-                not _is_among(limit, words_of_question) for limit in other_limits - fact.foreign
+                not is_named(limit, words_of_question) for limit in other_limits - fact.foreign
             ):
                 return True
     return False
@@ -279,7 +279,8 @@ def _stem(word: str) -> str:
     return word.removesuffix("e")[:_LONGEST_STEM]
 
 
-def _is_among(name: str, others: Iterable[str]) -> bool:
+def is_named(name: str, others: Iterable[str]) -> bool:
+    """Whether a word is among some, in any form."""
     return any(_is_same(name, other) for other in others)
 
 

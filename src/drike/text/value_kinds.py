@@ -26,6 +26,7 @@ _PERIODS = (
     r"|天|周|个月|月|年|小时|分钟"
 )
 _WEEKDAYS = "(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
+_BEFORE_PERIODS = "after|at least|at most|for|half|of|once|than|up to|within"
 _NUMBER_WORDS = (
     r"no|none|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen"
     r"|fifteen|sixteen|eighteen|twenty|thirty|forty|fifty|sixty|ninety|hundred|thousand|million"
@@ -40,8 +41,9 @@ _SHOWING = {
     "date": rf"\b(?:{_MONTHS})\b|\b(?:{_WEEKDAYS})\b|\b\d{{4}}-\d\d\b"
     r"|^\W*(?:in |by )?(?:1\d|20)\d\d\W*$|\bcentury\b|\b\d{1,2}\.\d{1,2}\.(?:\d{4})?"
     r"|\b\d{1,2}(?:st|nd|rd|th)\b|\bend of\b",
-    "period": rf"(?:\d[ -]?|\b(?:{_NUMBER_WORDS}|an?)[ -])(?:(?:working|business|calendar) )?"
-    rf"(?:{_PERIODS})\b|\d ?(?:天|周|个月|年|小时|分钟)",
+    # "5 books a day" are no period, "at least a day" is one.
+    "period": rf"(?:\d[ -]?|\b(?:{_NUMBER_WORDS})[ -]|(?:^|\b(?:{_BEFORE_PERIODS}) )an? )"
+    rf"(?:(?:working|business|calendar) )?(?:{_PERIODS})\b|\d ?(?:天|周|个月|年|小时|分钟)",
     "share": r"\d ?%|\bper ?cent\b",
     "email": r"\S@\S",
     "address": r"\bhttps?://|\bwww\.|\b[\w-]+\.(?:com|org|net|io|de|fr|es|example)\b(?!@)",
@@ -82,7 +84,15 @@ _ASKED: tuple[tuple[str, frozenset[str] | None], ...] = (
         r"\bhow (?:much|many)\b.{0,30}\b(?:euro|dollar|pound|money|pay|tax)",
         frozenset(("money", "share", "number")),
     ),
-    (r"\bhow (?:many|much)\b", _AMOUNTS | {"money"}),
+    (rf"\bhow many (?:\w+ ){{0,2}}(?:{_PERIODS})\b", frozenset(("period", "number"))),
+    (
+        rf"\bhow many\b(?! (?:\w+ ){{0,2}}(?:{_PERIODS})\b)",
+        frozenset(("number", "share", "money")),
+    ),
+    (
+        r"\bhow much\b(?!.*\b(?:costs?|costing|charged?|charges|price|expensive)\b)",
+        _AMOUNTS | {"money"},
+    ),
     (
         r"(?:^|[,;:.?!] |\b(?:and|or|so) )\W*(?:(?:until|till|by|from|since|at|on|in) )?when\b"
         r"|\b(?:what|which) (?:time(?! zone| period)|date|day|year|month)\b"

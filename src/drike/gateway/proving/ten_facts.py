@@ -5,7 +5,7 @@ model knows.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from drike.answers.statements import Stated
@@ -14,6 +14,7 @@ from drike.gateway.proving.chats import Client, EditCall
 from drike.gateway.proving.questions import CHALLENGE
 
 TOKENS = 24  # of an answer
+_TOGETHER = 3  # facts that are asked about at the same time
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,28 @@ class FactAnswers:
     other_before: str
     other: str
 
-    def stated(self, answer: str) -> Stated:
-        """Which object of the fact an answer states."""
-        return self.fact.record.states(answer)
+    def stated(self, answer: str, question: str) -> Stated:
+        """Which object of the fact an answer to a question states."""
+        return self.fact.record.states(answer, question)
+
+    @property
+    def told(self) -> tuple[tuple[str, str], ...]:
+        """What was asked about the fact once the model was corrected, each with the answer.
+
+        The challenge has the question that it doubts.
+        """
+        fact = self.fact
+        return (
+            (fact.question, self.after),
+            (fact.rewording, self.reworded),
+            (fact.question, self.challenged),
+        )
 
     @property
     def follow_up_is_its_own(self) -> bool:
         """Whether there is an answer about something else of the subject, with neither object."""
-        is_free = self.stated(self.followed_up) in (Stated.NEITHER, Stated.REFUSED)
+        said = self.stated(self.followed_up, self.fact.follow_up)
+        is_free = said in (Stated.NEITHER, Stated.REFUSED)
         return is_free and bool(self.followed_up.strip())
 
     @property
@@ -79,12 +94,18 @@ class FactCounts:
     @classmethod
     def of(cls, answered: Sequence[FactAnswers]) -> "FactCounts":
         """Count them."""
+        before = [answers.stated(answers.before, answers.fact.question) for answers in answered]
+        told = [
+            [answers.stated(answer, question) for question, answer in answers.told]
+            for answers in answered
+        ]
+        after, reworded, challenged = zip(*told, strict=True) if told else ((), (), ())
         return cls(
             facts=len(answered),
-            before=_number_new(answers.stated(answers.before) for answers in answered),
-            after=_number_new(answers.stated(answers.after) for answers in answered),
-            reworded=_number_new(answers.stated(answers.reworded) for answers in answered),
-            challenged=_number_new(answers.stated(answers.challenged) for answers in answered),
+            before=_number_new(before),
+            after=_number_new(after),
+            reworded=_number_new(reworded),
+            challenged=_number_new(challenged),
             followed_up=sum(answers.follow_up_is_its_own for answers in answered),
             other=sum(answers.is_other_unchanged for answers in answered),
         )
@@ -98,12 +119,29 @@ def _number_new(stated: Iterable[Stated]) -> int:
 async def ask_about(
     facts: Sequence[CorrectedFact], client: Client, edit: EditCall
 ) -> AsyncGenerator[FactAnswers]:
-    """Ask a model about facts, and yield the answers about each as soon as they are there.
+    """Ask a model about facts, and yield the answers about each, in order.
 
-    What does not depend on another answer is asked at the same time.
+    The first fact is asked about alone, so that its answers are soon there, and then several at the
+    same time: a model on this machine writes a dozen answers together in little more time than one.
 
     edit: edits a request as a gateway does in whose store all the facts are. Raises ModelError.
     """
+    for group in _groups(facts):
+        for answers in await asyncio.gather(
+            *(_answers_about(fact, client, edit) for fact in group)
+        ):
+            yield answers
+
+
+def _groups(facts: Sequence[CorrectedFact]) -> Iterator[Sequence[CorrectedFact]]:
+    """The first fact, and the others in groups that are asked about together."""
+    yield facts[:1]
+    for begin in range(1, len(facts), _TOGETHER):
+        yield facts[begin : begin + _TOGETHER]
+
+
+async def _answers_about(fact: CorrectedFact, client: Client, edit: EditCall) -> FactAnswers:
+    """The answers about a fact; those that do not depend on another are asked for together."""
 
     async def answer(*said: str, edited: bool = True) -> str:
         """The answer to a chat, in which the user begins and the two take turns."""
@@ -114,28 +152,27 @@ async def ask_about(
         given, _ = await client.ask(messages, edit=edit if edited else None)
         return given.text
 
-    for fact in facts:
-        before, after, reworded, other_before = await asyncio.gather(
-            answer(fact.question, edited=False),
-            answer(fact.question),
-            answer(fact.rewording),
-            answer(fact.other, edited=False),
-        )
-        challenged, followed_up, other = await asyncio.gather(
-            answer(fact.question, after, CHALLENGE),
-            answer(fact.question, after, fact.follow_up),
-            answer(fact.other),
-        )
-        yield FactAnswers(
-            fact,
-            before=before,
-            after=after,
-            reworded=reworded,
-            challenged=challenged,
-            followed_up=followed_up,
-            other_before=other_before,
-            other=other,
-        )
+    before, after, reworded, other_before = await asyncio.gather(
+        answer(fact.question, edited=False),
+        answer(fact.question),
+        answer(fact.rewording),
+        answer(fact.other, edited=False),
+    )
+    challenged, followed_up, other = await asyncio.gather(
+        answer(fact.question, after, CHALLENGE),
+        answer(fact.question, after, fact.follow_up),
+        answer(fact.other),
+    )
+    return FactAnswers(
+        fact,
+        before=before,
+        after=after,
+        reworded=reworded,
+        challenged=challenged,
+        followed_up=followed_up,
+        other_before=other_before,
+        other=other,
+    )
 
 
 TEN_FACTS = (

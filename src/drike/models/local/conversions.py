@@ -22,7 +22,7 @@ from drike.errors import ModelError, reason
 from drike.support import progress
 from drike.support.files import cache_folder, checksum_ok, sha256, with_checksum, write_text
 
-_FORMAT = 1  # of a folder's content; after a change all models are converted again
+_FORMAT = 2  # of a folder's content; after a change all models are converted again
 _MANIFEST = "drike.json"
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 _NO_ROOM_TEXTS = ("No space left", "File too large", "quota")  # of errors without a number

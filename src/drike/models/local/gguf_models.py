@@ -7,6 +7,7 @@ or a tokenizer that then splits otherwise, is refused.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from copy import deepcopy
@@ -18,7 +19,13 @@ from typing import Any
 import torch
 import transformers
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.errors import ModelError, reason
@@ -34,6 +41,7 @@ _TOLERANCE = 1e-5
 _MARGIN = 64 << 20  # bytes for what is not weights
 _ROPE_FACTORS = "rope_freqs.weight"
 _PACKAGES = ("gguf", "accelerate")
+_TOKEN_FIELDS = ("content", "single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 def gguf_in(name_or_path: str) -> Path | None:
@@ -179,6 +187,33 @@ def _save(model: Any, tokenizer: Tokenizer, header: GgufHeader, folder: Path) ->
         unquantized.generation_config.eos_token_id = list(header.end_tokens)
     unquantized.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    if _only_builds_tables(tokenizer):
+        _save_for_quick_opening(tokenizer, folder / "tokenizer_config.json")
+
+
+def _only_builds_tables(tokenizer: Tokenizer) -> bool:
+    """Whether a tokenizer's class adds nothing to transformers' general one but how it is made."""
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        return False
+    kinds = type(tokenizer).__mro__
+    further = kinds[: kinds.index(PreTrainedTokenizerFast)]
+    functions = {name for kind in further for name, value in vars(kind).items() if callable(value)}
+    return functions <= {"__init__", "model"}
+
+
+def _save_for_quick_opening(tokenizer: Tokenizer, config_file: Path) -> None:
+    """Let transformers take a tokenizer from its file, as it is.
+
+    Otherwise it reads a large vocabulary three times, and makes its tables anew, in seconds.
+    """
+    config = json.loads(config_file.read_text("utf-8"))
+    config["tokenizer_class"] = PreTrainedTokenizerFast.__name__
+    config["padding_side"] = tokenizer.padding_side
+    config["added_tokens_decoder"] = {
+        number: {name: getattr(token, name) for name in _TOKEN_FIELDS}
+        for number, token in tokenizer.added_tokens_decoder.items()
+    }
+    config_file.write_text(json.dumps(config, ensure_ascii=False), "utf-8")
 
 
 @contextmanager
@@ -226,5 +261,5 @@ def _splits(tokenizer: Tokenizer) -> tuple[object, ...]:
     """What a tokenizer makes of a text without and with special tokens, and its settings."""
     special = "".join(map(str, tokenizer.all_special_tokens))
     ids = [tokenizer(text)["input_ids"] for text in (_TEXT, f"{_TEXT}{special}{_TEXT}")]
-    settings = (tokenizer.chat_template, tokenizer.bos_token, tokenizer.eos_token)
+    settings = (tokenizer.chat_template, tokenizer.padding_side, tokenizer.special_tokens_map)
     return ids, tokenizer.decode(ids[0]), settings

@@ -294,8 +294,8 @@ class HuggingFaceModel:
     ) -> list[Completion]:
         """Answer several conversations together, greedily, in order.
 
-        Four short ones of one length take half as long as one by one on a CPU, which reads the
-        weights for each token. Raises ModelError.
+        On a CPU, which reads the weights for each token, sixteen take little longer to write than
+        four. Raises ModelError.
         """
         prompts = [self._encode_messages(messages) for messages in conversations]
         lengths = [len(prompt) for prompt in prompts]

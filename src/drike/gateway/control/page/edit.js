@@ -22,7 +22,7 @@ window.movesOf = (versions, role) => {
   return window.ROLES.indexOf(role) < 2 ? [] : Object.keys(allowed).filter((name) => allowed[name]);
 };
 
-window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, role}) => {
+window.editView = ({$, api, h, bdi, fill, button, when, fact, tried, say, refresh, role}) => {
   const MOVES = {
     approve: ['Approve', 'It takes effect once enough people have approved it.'],
     reject: ['Reject', 'What was in force before stays. The reason is for its author.'],
@@ -78,25 +78,27 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
     const people = told.slice(written + 1).filter(({move}) => move === 'approve').map(by).join(', ');
     if (last.status === 'proposed') {
       const needed = Math.max(approvals.needed, 1), goal = last.approved_as === 'shadow' ? ' for shadow' : '';
-      lines.push(`Proposed${goal} by ${by(versions[written])}, version ${last.version} \u00b7 approved by ${approvals.by.length} of ${needed}${people && `: ${people}`}`);
-    } else if (people && now.status !== 'rejected') lines.push(`Proposed by ${by(told[written])}, approved by ${people}`);
-    if (last.status === 'rejected') lines.push(`Version ${last.version} was rejected by ${by(last)}: ${last.reason}`);
-    const dates = [now.owner && `Owner: ${now.owner}`, now.review_by && `to be reviewed by ${now.review_by.slice(0, 10)}`].filter(Boolean);
-    fill($('standing'), ...[...lines, dates.join(' \u00b7 ')].filter((line) => line.length).map((line) => h('p', {}, ...[line].flat())));
+      lines.push([`Proposed${goal} by `, bdi(by(versions[written])), `, version ${last.version} \u00b7 approved by ${approvals.by.length} of ${needed}`, ...(people ? [': ', bdi(people)] : [])]);
+    } else if (people && now.status !== 'rejected') lines.push(['Proposed by ', bdi(by(told[written])), ', approved by ', bdi(people)]);
+    if (last.status === 'rejected') lines.push([`Version ${last.version} was rejected by `, bdi(by(last)), ': ', bdi(last.reason)]);
+    const due = now.review_by ? [`to be reviewed by ${now.review_by.slice(0, 10)}`] : [];
+    lines.push(now.owner ? ['Owner: ', bdi(now.owner), ...due.map((text) => ` \u00b7 ${text}`)] : due);
+    fill($('standing'), ...lines.filter((line) => line.length).map((line) => h('p', {}, ...[line].flat())));
   }
 
-  // The fields of the latest version, each with what is in force where a proposal would change it.
-  function fieldsOf() {
-    const last = versions.at(-1), now = window.decidedOf(versions);
+  // The fields of the latest version, each with what is in force where a proposal would change it; or these alone.
+  function fieldsOf(known, changedOnly) {
+    const last = known.at(-1), now = window.decidedOf(known);
     const rows = Object.entries(FIELDS).map(([name, label]) => [label, shownAs(last[name]), shownAs(now[name])]);
-    return h('dl', {}, ...rows.filter(([, value, was]) => value || was).flatMap(([label, value, was]) => [
-      h('dt', {}, label), h('dd', {}, String(value || '\u2013'), value === was ? '' : h('div', {class: 'small'}, `now: ${was || '\u2013'}`))]));
+    const wanted = rows.filter(([, value, was]) => (changedOnly ? value !== was : value || was));
+    return h('dl', {}, ...wanted.flatMap(([label, value, was]) => [
+      h('dt', {}, label), h('dd', {}, bdi(value || '\u2013'), value === was ? '' : h('div', {class: 'small'}, 'now: ', bdi(was || '\u2013')))]));
   }
 
   function logRow(edit, before) {
     const name = edit.move === 'approve' && edit.status === 'proposed' ? 'approved, waits for more' : MOVED[edit.move] || edit.status;
     return h('li', {},
-      h('div', {class: 'body'}, fact(edit), h('div', {class: 'small'}, `${edit.id}@${edit.version} ${name} \u00b7 ${by(edit)} \u00b7 `, when(edit.created_at), edit.reason ? ` \u00b7 ${edit.reason}` : '')),
+      h('div', {class: 'body'}, fact(edit), h('div', {class: 'small'}, `${edit.id}@${edit.version} ${name} \u00b7 `, bdi(by(edit)), ' \u00b7 ', when(edit.created_at), ...(edit.reason ? [' \u00b7 ', bdi(edit.reason)] : []))),
       edit === versions.at(-1) ? h('span', {class: 'small'}, 'latest') : before && may('approve') ? button('Go back to this\u2026', () => openMove('rollback', versions, edit)) : '');
   }
 
@@ -106,7 +108,7 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
     const now = window.decidedOf(versions), moves = window.movesOf(versions, role());
     $('h-details').textContent = `Edit ${id}`;
     standing(answer.approvals);
-    fill($('fields'), fieldsOf());
+    fill($('fields'), fieldsOf(versions));
     fill($('moves'), ...moves.map((name) => h('button', {type: 'button', class: {approve: 'main', retire: 'danger', reject: 'danger'}[name] || '', onclick: () => (name === 'change' ? openEntry(versions) : openMove(name, versions))}, `${MOVES[name][0]}\u2026`)));
     fill($('proof'));
     $('teach').reset();
@@ -138,7 +140,8 @@ window.editView = ({$, api, h, fill, button, when, fact, tried, say, refresh, ro
     const last = known.at(-1), now = window.decidedOf(known), [label, meaning] = MOVES[name];
     move = {name, id: last.id, version: (to || last).version};
     $('h-move').textContent = `${label}: edit ${last.id}`;
-    fill($('what'), fact(to || (name === 'review' ? now : last)));
+    const shown = to || (name === 'review' ? now : last), waits = name === 'approve' && last !== now;
+    fill($('what'), h('div', {class: 'small'}, `Version ${shown.version} \u00b7 by `, bdi(by(shown)), ' \u00b7 ', when(shown.created_at)), fact(shown), waits ? fieldsOf(known, true) : '');
     $('meaning').textContent = meaning;
     $('do-move').textContent = label;
     $('do-move').className = ['retire', 'reject'].includes(name) ? 'danger' : 'main';

@@ -1,9 +1,9 @@
 // The inbox: reports of wrong answers, drafts from them, and their proof; samples, which may become reports. page.js gives it what both use.
 'use strict';
-window.inboxView = ({$, api, h, fill, button, when, fact, tried, say, may, proofOf}) => {
+window.inboxView = ({$, api, h, bdi, fill, button, when, fact, tried, say, may, proofOf}) => {
   function reportBody(report) {
-    return h('div', {class: 'small'}, `${report.number} \u00b7 `, when(report.at), report.author ? ` \u00b7 ${report.author}` : '', report.model ? ` \u00b7 ${report.model}` : '',
-      h('div', {class: 'fact'}, report.question, h('i', {}, '\u2192'), report.answer, report.correction ? h('b', {}, ` (right: ${report.correction})`) : ''),
+    return h('div', {class: 'small'}, `${report.number} \u00b7 `, when(report.at), ...[report.author, report.model].filter(Boolean).flatMap((text) => [' \u00b7 ', bdi(text)]),
+      h('div', {class: 'fact'}, bdi(report.question), h('i', {}, '\u2192'), bdi(report.answer), report.correction ? h('b', {}, ' (right: ', bdi(report.correction), ')') : ''),
       report.comment ? h('div', {}, report.comment) : '');
   }
 
@@ -61,7 +61,7 @@ window.inboxView = ({$, api, h, fill, button, when, fact, tried, say, may, proof
       }
     });
     const parts = [['Subject', edit.subject], ['Old answer', edit.target_true], ['Wordings', edit.wordings.join('\n')]].filter(([, value]) => value);
-    fill($('drafted'), h('div', {class: 'card', 'data-id': edit.id}, h('h2', {}, waits ? `Edit ${edit.id} says this already` : `Draft: edit ${edit.id}`), fact(edit),
+    fill($('drafted'), h('div', {class: 'card', 'data-id': edit.id}, h('h2', {}, waits ? `Edit ${edit.id} says this already` : `Draft: edit ${edit.id}`), h('div', {class: 'small'}, `Version ${edit.version}`), fact(edit),
       waits ? h('p', {class: 'muted'}, 'It missed the question, which is proposed as one of its wordings.') : '',
       h('dl', {}, ...parts.flatMap(([name, value]) => [h('dt', {}, name), h('dd', {}, value)])), proof,
       h('div', {class: 'row'}, button('Try it again', tried(async () => showDraft(edit, await proofOf(edit.id), false))), waits && !may('approve') ? '' : h('button', {type: 'button', class: supersede ? 'danger' : 'main', onclick: put}, supersede ? 'Retire these and put in force' : waits ? 'Approve' : may('approve') ? 'Put in force' : 'Propose'))));

@@ -23,7 +23,8 @@
   const fill = (place, ...children) => { place.replaceChildren(...children.map(marked)); };
   const button = (label, act) => h('button', {type: 'button', class: 'plain', onclick: act}, label);
   const when = (stamp) => h('time', {datetime: stamp, title: stamp}, new Date(stamp).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'}));
-  const fact = (edit) => h('div', {class: 'fact'}, h('bdi', {}, edit.query), h('i', {}, '\u2192'), h('b', {}, h('bdi', {}, edit.target_new)));
+  const bdi = (text) => h('bdi', {}, String(text));  // a person's text, perhaps from right to left, within a line of ours
+  const fact = (edit) => h('div', {class: 'fact'}, bdi(edit.query), h('i', {}, '\u2192'), h('b', {}, bdi(edit.target_new)));
   const percent = (share) => `${+(100 * share).toFixed(share > 0.99 || share < 0.01 ? 1 : 0)}\u202f%`;
 
   // What the gateway says to people at a terminal, for people at this page: no commands, flags or headers.
@@ -62,7 +63,7 @@
   // In the uppermost dialog: what is behind it can be neither read nor pressed.
   function say(text, back) {
     ([...document.querySelectorAll('dialog[open]')].pop() || document.body).append($('toast'));
-    $('said').textContent = text;
+    fill($('said'), text);
     undo = back || null;
     $('undo').hidden = !back;
     $('toast').hidden = false;
@@ -91,7 +92,7 @@
     const names = [edit.subject, ...edit.aliases].join(', ');
     return h('li', {'data-id': edit.id},
       h('div', {class: 'body'}, fact(edit),
-        h('div', {class: 'small'}, ...edits.stateOf(edit), `${names} \u00b7 ${edit.id}@${edit.version} \u00b7 `, when(edit.created_at), ...[edit.author, edit.owner && `owner ${edit.owner}`].filter(Boolean).map((text) => ` \u00b7 ${text}`))),
+        h('div', {class: 'small'}, ...edits.stateOf(edit), bdi(names), ` \u00b7 ${edit.id}@${edit.version} \u00b7 `, when(edit.created_at), ...(edit.author ? [' \u00b7 ', bdi(edit.author)] : []), ...(edit.owner ? [' \u00b7 owner ', bdi(edit.owner)] : []))),
       h('div', {class: 'does'},
         button('Details', tried(() => edits.openDetails(edit.id))),
         ['retired', 'proposed'].includes(edit.status) || !edits.may('approve') ? null : button('Retire\u2026', () => edits.openMove('retire', [edit]))));
@@ -161,10 +162,10 @@
       if (!both) return;
       const answer = await api('try', {query, ...named});
       showDecision(answer.decision);
-      $('before').textContent = answer.before.trim();
-      $('after').textContent = answer.after.trim();
+      fill($('before'), answer.before.trim());
+      fill($('after'), answer.after.trim());
       $('answers').hidden = false;
-      $('sent').textContent = answer.sent;
+      fill($('sent'), answer.sent);
       $('as-sent').hidden = !answer.decision.fired.length;
     } finally {
       buttons.forEach((button) => { button.disabled = false; });
@@ -252,7 +253,7 @@
     $('new-mode').value = switched.length && switched[0].mode === null ? '' : mode;
     $('share').value = 100 * share;
     fill($('switched'), ...(switched.length ? switched.slice(0, 10).map((made) => h('li', {}, h('div', {class: 'body'}, `${made.mode || 'as started'}${made.share < 1 ? ` for ${percent(made.share)}` : ''}`,
-      h('div', {class: 'small'}, when(made.at), ` \u00b7 ${made.author}`, made.reason ? ` \u00b7 ${made.reason}` : '')))) : [h('li', {class: 'none'}, 'Never switched here.')]));
+      h('div', {class: 'small'}, when(made.at), ...[made.author, made.reason].filter(Boolean).flatMap((text) => [' \u00b7 ', bdi(text)]))))) : [h('li', {class: 'none'}, 'Never switched here.')]));
     $('requiring').hidden = !edits.may('admin');
     $('needed').value = (await api('approvals')).needed;
     $('modes').showModal();
@@ -305,7 +306,7 @@
     fill($('problems'), ...answer.problems.map((problem) => h('div', {}, plain(problem))));
   }
 
-  const shared = {$, api, h, fill, button, when, fact, tried, say, refresh, role: () => role};
+  const shared = {$, api, h, bdi, fill, button, when, fact, tried, say, refresh, role: () => role};
   const edits = window.editView(shared);
   const inbox = window.inboxView({...shared, ...edits});
   const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, health: showHealth, gate: showGate, inbox: inbox.showReports};
