@@ -30,6 +30,8 @@ from drike.text.words import words
 
 # Active edits of a subject, from which on a question may well be about something else of it.
 MANY = 3
+# The features that say that an edit is about what is asked.
+AGREEING = ("agrees", "sole", "covered")
 _LEAST_CONTENT = 1e-9
 
 

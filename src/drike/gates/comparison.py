@@ -14,6 +14,7 @@ from math import log
 from drike.edits.record import EditRecord, EditVersion
 from drike.encoders.base import FloatArray
 from drike.gates.aspects import (
+    AGREEING,
     MANY,
     aspect,
     aspect_features,
@@ -138,6 +139,8 @@ class Reading:
         is_by_object = self.subjects is not None
         if asks_who(part) if is_by_object else asks_role(part, masked_query):
             agreement, share = _FULL_AGREEMENT, 1.0
+        if old_object is Held.OTHERWISE:  # what is said of the object says nothing of the edit
+            of_aspect = {**of_aspect, **dict.fromkeys(AGREEING, 0.0)}
         # Who holds the old object against the edit asks about it, whatever else is near.
         is_missed = missed and old_object is Held.NOT
         features = {
