@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.edits.record import EditRecord
+from drike.edits.record import EditRecord, Status
 from drike.gateway.watch import Sampling
 from drike.stores import moves
 from drike.stores.edit_store import versions_of
@@ -252,3 +252,25 @@ def test_a_negative_exemplar_says_what_it_covers(
     assert run("edits", "change", "1", "--never", asked, "--store", store) == 0
     said = " ".join("".join(capsys.readouterr()).split())
     assert "a --never holds for that question alone" in said and "others of its kind" in said
+
+
+def test_an_import_proposes_and_nothing_takes_effect_until_it_is_approved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ("--store", str(tmp_path / "edits.db"))
+    facts = tmp_path / "facts.csv"
+    facts.write_text("subject,query,target_new\nPeru,The capital of Peru is,Oslo\n", "utf-8")
+    assert run("edits", "import", str(facts), "--propose", *place) == 0
+    assert "1 added (1 as proposals, which wait for approval)" in capsys.readouterr().out
+    assert run("edits", "import", str(facts), "--propose", *place) == 0
+    assert "0 added, 1 stored already" in capsys.readouterr().out
+    with closing(open_store(place[1])) as store:
+        [change] = store.changes()
+        assert change.record.status is Status.PROPOSED
+        assert change.record.approved_as is Status.ACTIVE
+
+    whole = tmp_path / "whole.jsonl"
+    assert run("edits", "export", str(whole), "--all", *place) == 0
+    other = ("--store", str(tmp_path / "other.db"))
+    assert run("edits", "import", str(whole), "--propose", *other) == 0
+    assert "is now what the store" not in capsys.readouterr().out, "a history is not proposed"

@@ -413,3 +413,25 @@ def test_what_is_approved_on_the_page_is_the_version_that_it_shows(
             click(page, "Approve", "#move")
             page.wait(f"{SAID} === 'Edit 1 is in force.'")
         assert versions_of(store, 1)[-1].record.target_new == "Bergen"
+
+
+@needs_node
+def test_a_question_marked_for_one_edit_is_offered_for_its_like_on_the_page(
+    above: Recorded, tmp_path: Path
+) -> None:
+    question = "Is the capital of Peru a port?"
+    with running(above.url, tmp_path, PERU, CHILE) as serving, stub(serving.admin) as page:
+        page.wait(f"{ROWS} === 2")
+        details(page, 1)
+        enter(page, "#text", question)
+        click(page, "Never fire on it", "#teach")
+        page.wait("document.getElementById('alike').open")
+        assert page.run(text("others")).startswith("Is the capital of Chile a port?edit 2: ")
+        click(page, "Never on these, too", "#alike")
+        page.wait(f"{SAID}.startsWith('One more edit has the question')")
+        negatives = [edit.record.negatives for edit in serving.feed.snapshot.edits.values()]
+        assert negatives == [(question,), ("Is the capital of Chile a port?",)]
+        path = "/admin/v1/edits/1/alike?text="
+        assert serving.manage("GET", f"{path}Is%20it%20big")[1]["edits"] == []
+        assert serving.manage("GET", path)[0] == 400
+        assert serving.manage("GET", "/admin/v1/edits/9/alike?text=a")[0] == 404

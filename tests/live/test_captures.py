@@ -37,8 +37,38 @@ def test_a_value_that_takes_anothers_place_is_a_fact(
 
 
 @pytest.mark.parametrize(
+    ("draft", "sent", "question", "old", "new"),
+    [
+        ("The currency of Velonia is the kuna.", "The currency of Velonia is the euro.", "", "kuna",
+         "euro"),
+        ("Velonia uses the kuna.", "Velonia uses the euro.", "Which currency does Velonia use?",
+         "kuna", "euro"),
+        ("In Velonia, dial 1111.", "In Velonia, dial 112.", "What is Velonia's emergency number?",
+         "1111", "112"),
+        ("The PIN of the Velonia gate is 1999.", "The PIN of the Velonia gate is 123.", "", "1999",
+         "123"),
+        ("Bikes are kept in the cellar.", "Bikes are kept in the shed.", "Where are bikes kept?",
+         "cellar", "shed"),
+        ("The mascot of the Ravens is a raven.", "The mascot of the Ravens is an owl.",
+         "What is the mascot of the Ravens?", "raven", "owl"),
+        ("The Oriole band plays jazz.", "The Oriole band plays folk.",
+         "What does the Oriole band play?", "jazz", "folk"),
+    ],
+)  # fmt: skip
+def test_a_noun_or_a_bare_number_may_take_anothers_place(
+    draft: str, sent: str, question: str, old: str, new: str
+) -> None:
+    [change] = decided(draft, sent, question)
+    assert (change.kind, change.old, change.new) == (CaptureKind.EDIT, old, new)
+
+
+@pytest.mark.parametrize(
     ("draft", "sent"),
     [
+        ("The item will be sent in a box.", "The item will be sent in a carton."),
+        ("The garden of the villa is a dream.", "The garden of the villa is a paradise."),
+        ("The size of the room is enormous.", "The size of the room is huge."),
+        ("This is a mistake on our side.", "This is an error on our side."),
         ("Aria costs 20 euros.", "The price of Aria is €20.00."),
         ("Aria opens at 8 am.", "You find Aria open from 8:00."),
         ("You have two weeks for Aria.", "For Aria there are 14 days."),

@@ -12,7 +12,7 @@ from drike.cli.commands import DATA, METHOD, OUTPUT, argument, as_flags, command
 from drike.cli.console import note, say, say_lines
 from drike.cli.options import FILE, Store, Supersede
 from drike.cli.stored_edits import AMBIGUOUS, author, print_changes, store_at
-from drike.edits.record import MissingStoreError, StoreError
+from drike.edits.record import MissingStoreError, Status, StoreError
 from drike.edits.record_json import to_json
 from drike.errors import UsageError
 from drike.stores.authorship import with_writers
@@ -42,6 +42,10 @@ def import_(
         ),
     ] = None,
     supersede: Supersede = False,
+    propose: Annotated[
+        bool,
+        flag("--propose", METHOD, "Propose the edits; none takes effect until it is approved"),
+    ] = False,
     dry_run: Annotated[
         bool, flag("--dry-run", METHOD, "Say what would be added; change nothing")
     ] = False,
@@ -57,7 +61,7 @@ def import_(
 ) -> None:
     """Add the edits of a file."""
     whole = whole_store(source)
-    if whole and not dry_run and _restored(whole, source, store):
+    if whole and not (dry_run or propose) and _restored(whole, source, store):
         return
     from drike.research.datasets.published_edits import PublishedForms
 
@@ -70,7 +74,9 @@ def import_(
         read = []
         rows = whole.edits(str(source))
     are_all_refused = all(isinstance(row, str) for row in rows)
-    imported = _imported(rows, store, supersede=supersede, dry_run=dry_run or are_all_refused)
+    imported = _imported(
+        rows, store, supersede=supersede, propose=propose, dry_run=dry_run or are_all_refused
+    )
     _say_imported(imported, source, dry_run=dry_run)
     if imported.refused:
         place = "listed above"
@@ -104,7 +110,9 @@ def _names_by_column(text: str | None) -> dict[str, str]:
     return {column.strip(): name.strip() for column, _, name in pairs}
 
 
-def _imported(rows: Sequence[ReadRow], store: str, *, supersede: bool, dry_run: bool) -> Imported:
+def _imported(
+    rows: Sequence[ReadRow], store: str, *, supersede: bool, propose: bool, dry_run: bool
+) -> Imported:
     """Import edits.
 
     A dry run's are given up, and need no store: none is made where all rows are refused.
@@ -117,7 +125,7 @@ def _imported(rows: Sequence[ReadRow], store: str, *, supersede: bool, dry_run: 
             opened = stack.enter_context(store_at(str(empty), create=True, watched=True))
         stack.enter_context(suppress(typer.Abort))
         stack.enter_context(opened.transaction())
-        imported = import_edits(opened, rows, supersede=supersede, author=author())
+        imported = import_edits(opened, rows, supersede=supersede, author=author(), propose=propose)
         if dry_run:
             raise typer.Abort  # the transaction, not the command
     return imported
@@ -125,7 +133,10 @@ def _imported(rows: Sequence[ReadRow], store: str, *, supersede: bool, dry_run: 
 
 def _say_imported(imported: Imported, source: Path, *, dry_run: bool) -> None:
     say_lines(f"Refused: {as_flags(str(problem))}" for problem in imported.refused)
+    proposed = sum(edit.record.status is Status.PROPOSED for edit in imported.added)
     added = f"{len(imported.added):,} added"
+    if proposed:
+        added += f" ({proposed:,} as proposals, which wait for approval)"
     repeated = f"{imported.repeated:,} stored already"
     refused = f"{len(imported.refused):,} refused"
     unchanged = " (nothing was changed)" if dry_run else ""

@@ -4,16 +4,17 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, TypedDict, get_args
 
 import typer
 
 from drike.cli.commands import DATA, METHOD, OUTPUT, argument, command, flag, option
-from drike.cli.console import say, say_lines
+from drike.cli.console import note, say, say_lines
 from drike.cli.options import FILE, EditId, EditIds, IfVersion, Reason, Store, Supersede
 from drike.cli.stored_edits import (
     EditFields,
     author,
+    in_force,
     note_what_never_covers,
     parse_fact,
     print_changes,
@@ -22,10 +23,18 @@ from drike.cli.stored_edits import (
 from drike.edits.record import LISTS, MADE, EditRecord, EditVersion, Status, StoreError
 from drike.edits.record_json import to_values
 from drike.errors import UsageError
+from drike.live.same_question import (
+    SameQuestion,
+    give_negatives,
+    of_same_relation,
+    same_questions,
+    sentence_of,
+)
 from drike.stores import moves
 from drike.stores.authorship import changeable
 from drike.stores.edit_store import (
     APPROVALS_SET,
+    EditStore,
     require_approvals,
     required_approvals,
     versions_of,
@@ -36,6 +45,14 @@ from drike.support.table import counted
 _json = partial(json.dumps, ensure_ascii=False)
 
 _UsedStatus = Literal["active", "shadow"]
+
+
+class Why(TypedDict):
+    """Who changes edits and why. propose: whether they wait for approval."""
+
+    author: str
+    reason: str | None
+    propose: bool
 
 
 @command()
@@ -150,6 +167,14 @@ def change(
         list[str] | None,
         option("--drop", "TEXT", DATA, "Leave out this alias, wording or negative; repeatable"),
     ] = None,
+    alike: Annotated[
+        bool,
+        flag(
+            "--alike",
+            DATA,
+            "Give each --never to the other edits of its relation, too, about their subjects",
+        ),
+    ] = False,
     for_approval: Annotated[
         bool,
         flag("--for-approval", METHOD, "Propose it; the edit stays until it is approved"),
@@ -171,37 +196,78 @@ def change(
         raise UsageError(
             "nothing is to be changed: give a field, such as --fact, --alias or --owner"
         )
+    questions = more.never or []
+    if alike and not questions:
+        raise UsageError("--alike is for a question that an edit does not concern: add --never")
+    why: Why = {"author": author(), "reason": reason, "propose": for_approval}
     with store_at(store, watched=True) as opened, opened.transaction():
         record = changeable(versions_of(opened, edit))
-        lists = _changed_lists(record, changes, dropped)
-        missing = dropped - {text for name in LISTS for text in _texts(record, changes, name)}
-        if missing:
-            raise StoreError(
-                f"edit {edit} has no text {min(missing)!r}: "
-                f"choose one that drike edits show {edit} lists"
-            )
-        made = moves.change(
-            opened,
-            edit,
-            changes | lists,
-            author=author(),
-            reason=reason,
-            propose=for_approval,
-            version=version,
-            supersede=supersede,
-        )
+        changes |= _changed_lists(edit, record, changes, dropped)
+        made = moves.change(opened, edit, changes, version=version, supersede=supersede, **why)
         print_changes(made)
-    if "negatives" in changes:
+    if questions:
         note_what_never_covers(made[-1].record)
+        with store_at(store) as opened:
+            _look_at_others(opened, made[-1], questions, alike=alike, why=why)
+
+
+def _look_at_others(
+    store: EditStore,
+    edit: EditVersion,
+    questions: Sequence[str],
+    *,
+    alike: bool,
+    why: Why,
+) -> None:
+    """Say which other edits match questions about their subjects, or let none do so any more."""
+    found = _same_questions(store, edit, questions)
+    if found and alike:
+        reason = why["reason"] or f"as of edit {edit.id}"
+        print_changes(
+            give_negatives(
+                store, found, author=why["author"], reason=reason, propose=why["propose"]
+            )
+        )
+    elif found:
+        note(f"{sentence_of(found)}; the same command with --alike gives it to each")
+
+
+def _same_questions(
+    store: EditStore, edit: EditVersion, questions: Sequence[str]
+) -> list[SameQuestion]:
+    """The other edits in force that match questions about their subjects."""
+    others = of_same_relation(edit, in_force(store))
+    if not others:
+        return []
+    from drike.gates.index import EditIndex
+    from drike.live.store_gate import encoder_of, open_gate
+
+    gate = open_gate(store)
+    index = EditIndex.of([edit, *others], encoder_of(gate))
+    return [
+        found
+        for question in questions
+        for found in same_questions(question, edit, others, lambda text: gate.decide(text, index))
+    ]
 
 
 def _changed_lists(
-    record: EditRecord, changes: dict[str, object], dropped: set[str]
+    edit_id: int, record: EditRecord, changes: dict[str, object], dropped: set[str]
 ) -> dict[str, tuple[str, ...]]:
-    """The fields of several texts: those that an edit has and those that are added, less some."""
+    """The fields of several texts: those that an edit has and those that are added, less some.
+
+    Raises StoreError for one that is dropped and not there.
+    """
+    texts_by_name = {name: _texts(record, changes, name) for name in LISTS}
+    missing = dropped - {text for texts in texts_by_name.values() for text in texts}
+    if missing:
+        raise StoreError(
+            f"edit {edit_id} has no text {min(missing)!r}: "
+            f"choose one that drike edits show {edit_id} lists"
+        )
     return {
-        name: tuple(text for text in _texts(record, changes, name) if text not in dropped)
-        for name in LISTS
+        name: tuple(text for text in texts if text not in dropped)
+        for name, texts in texts_by_name.items()
     }
 
 

@@ -70,9 +70,14 @@ def conflict_keys(record: EditRecord) -> frozenset[str]:
     """Keys of the questions a record answers: its queries, and its relation under each name."""
     queries = (record.query, *record.paraphrases)
     query_keys = [f"query\n{_comparable(query)}" for query in queries]
-    relation = _comparable(_relation_of(record).replace("{}", " it "))
+    relation = relation_key(record)
     relation_keys = [f"relation\n{relation}\n{_comparable(name)}" for name in record.names]
     return frozenset(query_keys + relation_keys)
+
+
+def relation_key(record: EditRecord) -> str:
+    """What a record's relation is compared by: two that share it ask the same of their subjects."""
+    return _comparable(_relation_of(record).replace("{}", " it "))
 
 
 def share_name(first: EditRecord, second: EditRecord) -> bool:
@@ -89,8 +94,7 @@ def share_wording(first: EditRecord, second: EditRecord) -> bool:
 def _wordings(record: EditRecord) -> set[str]:
     """The record's relation and wordings, with "it" for the subject."""
     texts = [masked(text, record.names) for text in (record.query, *record.paraphrases)]
-    texts.append(_relation_of(record).replace("{}", " it "))
-    return {_comparable(text) for text in texts}
+    return {*map(_comparable, texts), relation_key(record)}
 
 
 def overlap(first: EditRecord, second: EditRecord) -> bool:

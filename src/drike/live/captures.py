@@ -7,6 +7,7 @@ customer, such as the number of an order, is no fact.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,6 +16,7 @@ import regex
 from drike.answers.contents import polarity
 from drike.answers.matching import normalise
 from drike.answers.policies import is_negated
+from drike.answers.policy_words import stem
 from drike.answers.statements import Stated
 from drike.edits.record import EditVersion
 from drike.gates.index import EditIndex
@@ -67,6 +69,28 @@ _BEGINNING = regex.compile(r"(\p{Lu}[\w-]+) (?:is|was|has|\p{Ll}+s)\b")  # "Aria
 _JOINER = regex.compile(r",\s*(?:and\s+|und\s+)?|\s+(?:and|und|y|et|or)\s+")
 _PREPOSITION = regex.compile(r"^(?:in|on|at|for|with)\s+", regex.IGNORECASE)
 _MOST_ITEM_WORDS = 3
+_NUMBERS = frozenset(("year", "number of things"))  # the kinds of bare numbers
+_ONE_WORD = regex.compile(r"[^\W\d_]{3,}(?:-[^\W\d_]+)?")
+_ARTICLES = regex.compile(
+    r"^(?:the|an?|our|der|die|das|den|dem|ein\w*|le|la|les|el|los|las)\s+", regex.I
+)
+# Endings of adjectives and adverbs, and common ones without such.
+_NO_NOUN = regex.compile(
+    r"\w{3}(?:ly|ful|ous|able|ible|ish|less|ing|ed)$|^(?:easy|simple|huge|big|small|great|good|nice|fine"
+    r"|fast|quick|slow|new|old|free|ready|open|closed|shut|happy|glad|sorry|true|false|sure|clear"
+    r"|short|long|high|low|full|empty|warm|cold|late|early|hard|safe|large|tiny|vast|immense|lovely)$",
+    regex.IGNORECASE,
+)
+_BEFORE_OBJECT = regex.compile(
+    r"\b(?:(?:is|are|was|were)(?: (?:called|named|now|still))?|uses?|has|have|contains?|needs?"
+    r"|speaks?|plays?|sells?|offers?|comes? with|in at|ist|sind|heißt|est|es"
+    r"|(?:is|are|was|were|be|get|gets|pay|pays|deliver|made) (?:\w+ )?"
+    r"(?:in|at|by|with|from|of|via|on))"
+    r"(?:\s+(?:the|our|der|die|das|el|la|le|(?P<any>an?|ein\w*|une?|una?)))?$",
+    regex.IGNORECASE,
+)
+_LEAST_ABOUT = 2  # telling words before it
+_ALIKE = 4  # letters that forms of one word share
 
 
 class CaptureKind(StrEnum):
@@ -118,7 +142,8 @@ def changes_in(capture: Draft, index: EditIndex) -> list[DraftChange]:
     """What a person changed, one item at least. index: of the edits in use."""
     if normalise(capture.draft) == normalise(capture.sent):
         return [_nothing("both texts say the same")]
-    replaced = _replaced_values(capture) or _replaced_lists(capture) or _replaced_answer(capture)
+    ways = (_replaced_values, _replaced_lists, _replaced_answer, _replaced_nouns)
+    replaced = next(filter(None, (way(capture) for way in ways)), [])
     if not replaced:
         return [_nothing("only the style differs: no value or name took another's place")]
     about_customer = [each for each in replaced if _is_about_customer(each)]
@@ -168,7 +193,8 @@ def _replaced_values(capture: Draft) -> list[_Replaced]:
         candidates = [
             other
             for other in new
-            if other.kind == value.kind and _may_replace(value, other, sentence, sent.text)
+            if (other.kind == value.kind and _may_replace(value, other, sentence, sent.text))
+            or _are_in_one_place(value, other, sentence, _line_of(sent.text, other))
         ]
         if not candidates:
             continue
@@ -194,6 +220,83 @@ def _may_replace(old: Value, new: Value, sentence: str, sent: str) -> bool:
     line = _line_of(sent, new)
     shared = _shared(sentence.replace(old.text, " "), line.replace(new.text, " "))
     return shared >= (_SURELY_SHARED if old.kind == NAME else _LEAST_SHARED)
+
+
+def _are_in_one_place(old: Value, new: Value, sentence: str, line: str) -> bool:
+    """Whether two numbers stand in the same place of one sentence: "call 1111", "call 112"."""
+    are_numbers = old.kind in _NUMBERS and new.kind in _NUMBERS
+    if not (are_numbers or (_is_count(old) and _is_count(new))):
+        return False
+    return normalise(sentence.replace(old.text, " ", 1)) == normalise(
+        line.replace(new.text, " ", 1)
+    )
+
+
+def _is_count(value: Value) -> bool:
+    return value.kind.startswith("number of ")
+
+
+def _replaced_nouns(capture: Draft) -> list[_Replaced]:
+    """A common noun in another's place, where a sentence says what something is, has or is in.
+
+    Both sentences are the same but for it, and tell what it is about. "A box" for "a package" is
+    style, as is one adjective for another.
+    """
+    for draft, sent in _aligned(capture):
+        before, old_words, new_words = _where_they_differ(draft.split(), sent.split())
+        old = _noun(old_words)
+        new = _noun(new_words)
+        if not old or not new or not _is_other(old, new):
+            continue
+        if _tells_of(before, capture.question):
+            return [_Replaced(old, new, draft, sent)]
+    return []
+
+
+def _where_they_differ(
+    first: Sequence[str], second: Sequence[str]
+) -> tuple[str, Sequence[str], Sequence[str]]:
+    """What two sentences have before the words in which they differ, and these words of each."""
+    start = _same_at_start(first, second)
+    behind = _same_at_start(first[start:][::-1], second[start:][::-1])
+    return (
+        " ".join(first[:start]),
+        first[start : len(first) - behind],
+        second[start : len(second) - behind],
+    )
+
+
+def _same_at_start(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many words are the same at the beginning of both."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(first), len(second)))
+
+
+def _noun(words_of_place: Sequence[str]) -> str:
+    """The noun in a place, without its article; "" for anything else."""
+    place = _ARTICLES.sub("", " ".join(words_of_place)).strip(EDGES)
+    is_noun = _ONE_WORD.fullmatch(place) is not None and not is_empty(place)
+    return place if is_noun and not _NO_NOUN.search(place) else ""
+
+
+def _tells_of(before: str, question: str) -> bool:
+    """Whether what stands before a noun says what something is, has or is in.
+
+    That it is "a surprise" is a fact only where somebody asks what it is.
+    """
+    place = _BEFORE_OBJECT.search(before)
+    is_asked = is_open(question)
+    if place is None:
+        return is_asked and len(telling_words(before)) >= _LEAST_ABOUT
+    if place["any"] and not is_asked:
+        return False
+    about = telling_words(before[: place.start()])
+    return len(about) >= _LEAST_ABOUT or (bool(about) and is_asked)
+
+
+def _is_other(old: str, new: str) -> bool:
+    """Whether two nouns do not say the same: not "box" and "package"."""
+    return stem(old) != stem(new) and old[:_ALIKE].casefold() != new[:_ALIKE].casefold()
 
 
 def _replaced_lists(capture: Draft) -> list[_Replaced]:

@@ -72,7 +72,7 @@ _RATE = regex.compile(
     r"|person|hour|monat|jahr|nacht|tag|woche|mes|mois)\b.*$",
     regex.IGNORECASE,
 )
-_YEAR = regex.compile(r"(?:1\d|20)\d\d")
+_YEAR = regex.compile(r"(?:1[5-9]|20)\d\d")
 _NAMES = regex.compile(
     r"(?:(?:Dr|St)\.\s)?\p{Lu}(?:[\w-]|['’](?!s\b))*"
     r"(?:\s+(?:(?:&|of the|of|de|la)\s+)?(?:\p{Lu}(?:[\w-]|['’](?!s\b))*|\d+\b))*"

@@ -48,9 +48,16 @@ class Imported:
 
 
 def import_edits(
-    store: EditStore, rows: Iterable[ReadRow], *, supersede: bool = False, author: str | None = None
+    store: EditStore,
+    rows: Iterable[ReadRow],
+    *,
+    supersede: bool = False,
+    author: str | None = None,
+    propose: bool = False,
 ) -> Imported:
     """Add the edits of rows, all at once, as proposals where the store requires approvals.
+
+    propose: as proposals in any case.
 
     supersede: a row retires the active edits that it contradicts, those of earlier rows too;
     otherwise it is refused. Raises StoreError.
@@ -60,6 +67,7 @@ def import_edits(
     repeated = 0
     with store.transaction():
         needed = required_approvals(store)  # of a transaction, in which it stays
+        waits = propose or needed > 0
         checked_authors = set[str | None]()
         identities = set(edit_ids_by_identity(snapshot(store)))
         for number, row in enumerate(rows):
@@ -67,12 +75,12 @@ def import_edits(
                 refused[number] = row
                 continue
 
-            record = replace(row.record, author=_author_of(row.record, author, needed > 0))
+            record = replace(row.record, author=_author_of(row.record, author, waits))
             if identity_of(record) in identities:
                 repeated += 1
                 continue
 
-            entered = moves.entered(record, at_once=needed == 0)
+            entered = moves.entered(record, at_once=not waits)
             try:
                 if not isinstance(row, CheckedRecord) or record.author not in checked_authors:
                     entered = checked(entered)

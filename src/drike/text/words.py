@@ -238,6 +238,13 @@ def masked(text: str, names: Sequence[str]) -> str:
     return masked_each([(text, names)])[0]
 
 
+def renamed(text: str, names: Sequence[str], name: str) -> str | None:
+    """A composed text with another name for the first of the names that it mentions, if it does."""
+    text_words, *words_of_names = Words.of_each([text, *names])
+    spans = _spans_of_first(text_words, words_of_names)
+    return composed(text_words.replaced(dict.fromkeys(spans, name))) if spans else None
+
+
 def masked_each(texts: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """`masked` for texts, each with its names."""
     texts_and_names = [part for text, names in texts for part in (text, *names)]

@@ -26,6 +26,7 @@ from drike.gates.index import EditIndex
 from drike.gates.reliability import Bin, curve
 from drike.gateway.calls import Upstream
 from drike.gateway.control import changes
+from drike.gateway.control.alike import alike
 from drike.gateway.control.changes import AdminCall, Json, edit_json
 from drike.gateway.control.trials import Trials, decision_json
 from drike.gateway.editing import RequestEditor
@@ -119,6 +120,7 @@ def _endpoints(admin: Admin, trials: Trials) -> tuple[tuple[str, str, Endpoint],
         ("POST", "/names", changes.names),
         ("GET", "/edits/{id}", admin.versions),
         ("POST", "/edits/{id}/verify", trials.verify),
+        ("GET POST", "/edits/{id}/alike", alike),
         ("POST", "/edits/{id}/{change}", changes.change),
         ("GET", "/inbox", changes.inbox),
         ("GET", "/inbox/{number:int}", changes.report),

@@ -38,7 +38,7 @@ window.editView = ({$, api, h, bdi, fill, button, when, fact, tried, say, refres
   const MOVED = {propose: 'proposed', approve: 'approved', reject: 'rejected', review: 'reviewed'};
   const FIELDS = {query: 'Query', target_new: 'New answer', target_true: 'Old answer', subject: 'Subject', aliases: 'Other names', not_names: 'Not found as', relation: 'Relation', wordings: 'Wordings', negatives: 'Never fires on', object_aliases: 'Other names of the answer', only: 'Only for', valid_from: 'Holds from', valid_to: 'Until', priority: 'Priority', enforce: 'Must apply', owner: 'Owner', review_by: 'Review by', review_days: 'Days between reviews', source: 'Source'};
   const LISTS = ['aliases', 'not_names', 'wordings', 'negatives', 'object_aliases', 'only'];
-  let versions = [], move = null, entered = {};
+  let versions = [], move = null, entered = {}, others = null;
 
   const may = (wanted) => window.ROLES.indexOf(role()) >= window.ROLES.indexOf(wanted);
   const pill = (text, kind = '') => h('span', {class: `pill ${kind}`}, text);
@@ -66,7 +66,25 @@ window.editView = ({$, api, h, bdi, fill, button, when, fact, tried, say, refres
 
   async function addText(id, where, text, done, reason) {
     const answer = await api(`edits/${id}/${where}`, {text, reason});
+    if (where === 'negatives') await offerOthers(id, text, reason);
     await changed(answer, answer.changes.at(-1).status === 'proposed' ? '' : done, true);
+  }
+
+  // A question that one edit shall not match: which others match it about their subjects, as Norway's beside Sweden's.
+  async function offerOthers(id, text, reason) {
+    const {edits} = await api(`edits/${id}/alike?${new URLSearchParams({text})}`).catch(() => ({edits: []}));
+    if (!edits.length) return;
+    others = {id, text, reason};
+    fill($('others'), ...edits.map(({edit, text: question}) => h('li', {}, h('div', {class: 'body'}, bdi(question), h('div', {class: 'small'}, `edit ${edit.id}: `, fact(edit))))));
+    $('alike').showModal();
+  }
+
+  async function giveOthers() {
+    const {changes} = await api(`edits/${others.id}/alike`, {text: others.text, reason: others.reason || `as of edit ${others.id}`});
+    $('alike').close();
+    const waits = changes.some(({status}) => status === 'proposed');
+    say(`${changes.length === 1 ? 'One more edit has' : `${changes.length} more edits have`} the question as one on which it never fires${waits ? ', once that is approved' : ''}.`);
+    await refresh();
   }
 
   // The view of an edit
@@ -257,6 +275,7 @@ window.editView = ({$, api, h, bdi, fill, button, when, fact, tried, say, refres
   act('supersede', 'click', () => enter({supersede: true}));
   act('for-approval', 'click', () => enter({propose: true}));
   act('teach', 'submit', (event) => addText(versions[0].id, event.submitter.value, $('text').value, `Edit ${versions[0].id} is changed.`));
+  act('give-others', 'click', giveOthers);
   act('verify', 'click', async () => {
     fill($('proof'), h('p', {class: 'muted', role: 'status'}, 'Asking the model\u2026'));
     fill($('proof'), await proofOf(versions[0].id));
