@@ -347,17 +347,17 @@ def offered_by(name: Words, folded: Sequence[str], *, of_thing: bool) -> tuple[i
     None for other names. of_thing: whether it is known to be no person's.
     """
     begin, end = _kernel(name, folded, plain_size(name))
-    size = end - begin
-    if not 2 <= size <= _MOST_WORDS_OFFERED or not _is_rare(folded[begin]):
+    if not 2 <= end - begin <= _MOST_WORDS_OFFERED or not _is_rare(folded[begin]):
         return None
-    firm, offered = name.between(begin, begin + 1), name.between(begin + 1, begin + 2)
     ends_small = name.between(end - 1, end).islower()
-    if not (of_thing or ends_small or names_thing(name, folded)):
-        return None
-    if not firm[0].isupper() or not offered[0].isupper():
-        return None
+    is_thing = of_thing or ends_small or names_thing(name, folded)
     is_firm = _own_size(name, folded, begin, end) < end
-    return None if is_firm else (begin, begin + 1)
+    if not is_thing or is_firm:
+        return None
+    firm = name.between(begin, begin + 1)
+    offered = name.between(begin + 1, begin + 2)
+    has_capitals = firm[0].isupper() and offered[0].isupper()
+    return (begin, begin + 1) if has_capitals else None
 
 
 def _own_size(name: Words, folded: Sequence[str], begin: int, end: int) -> int:
