@@ -553,6 +553,7 @@ def test_what_names_nothing_is_not_kept() -> None:
         ("Corvo Vega", "The price of the Corvo Vega is", ()),
         ("Corvo Vega", "The sister of Corvo Vega is", ("Vega", "C Vega")),
         ("Merrow Rail", "Merrow Rail pays back", ("Merrow",)),
+        ("Meridian Rail", "Meridian Rail pays back", ()),
         ("Brewster C40", "The price of the Brewster C40 is", ("C40",)),
         ("Tobias Harris Ltd", "Who leads Tobias Harris Ltd?", ("Tobias Harris",)),
         ("NX 417", "NX 417 comes from", ()),
@@ -591,11 +592,53 @@ def test_a_short_form_can_be_struck_out() -> None:
         ("Who leads the UAE?", "U.A.E."),
         ("Who leads the U.A.E.?", "UAE"),
         ("Who leads the U.S.?", "US"),
+        ("U.K. Anglers Union fee", "UK Anglers Union"),
+        ("fee of the UK Anglers Union", "U.K. Anglers Union"),
+        ("kings college thornby fees", "King's College Thornby"),
+        ("king college thornby fees", "King's College Thornby"),
+        ("st marys hosp parking", "St. Mary's Hospital"),
+        ("Univ. of Easterby rector", "University of Easterby"),
+        ("univ of ember lake", "University of Emberlake"),
+        ("uni holm dale library", "University of Holm Dale"),
+        ("univ of holmdale", "University of Holm Dale"),
+        ("Dorran Museum Clocks opening", "Dorran Museum of Clocks"),
+        ("orchardstone tenants assn", "Orchardstone Tenants Association"),
+        ("crimson leaf price", "Crimsonleaf"),
+        ("the tall grass gym hours", "Tallgrass Gym"),
+        ("LumaFrame 4+ price", "LumaFrame 4 Plus"),
+        ("warden of Mueller Hall", "Müller Hall"),
+        ("warden of Muller Hall", "Müller Hall"),
+        ("who heads velmonts support", "Velmont Energy"),
+        ("What does Brackwater charge?", "Brackwater Bank"),
     ],
 )
 def test_a_name_is_found_as_people_type_it(text: str, name: str) -> None:
     index = NameIndex().replace(gone={}, new={1: SubjectNames([name])})
     assert edits_named(read_words(text), index) == {1}
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("How large is our sales force?", "Salesforce"),
+        ("the team work is good", "Teamwork"),
+        ("Who runs Harbor?", "Harbor Bank"),
+        ("Who runs Sterling?", "Sterling Airport"),
+        ("Where is the museum of clocks?", "Dorran Museum of Clocks"),
+        ("What does the college cost?", "King's College Thornby"),
+    ],
+)
+def test_words_that_may_be_typed_are_no_name(text: str, name: str) -> None:
+    index = NameIndex().replace(gone={}, new={1: SubjectNames([name])})
+    assert edits_named(read_words(text), index) == set()
+
+
+def test_of_two_names_that_are_nearly_alike_each_names_its_own() -> None:
+    names = ["Karin Lofthus", "Karen Lofthus", "Corvo 2", "Corvo 3", "Hall 4", "Hall 4 Plus"]
+    subjects = {number: SubjectNames([name]) for number, name in enumerate(names)}
+    index = NameIndex().replace(gone={}, new=subjects)
+    for number, name in enumerate(names):
+        assert edits_named(read_words(f"what about {name.lower()}"), index) == {number}
 
 
 def test_an_edit_without_a_subject_has_names_of_its_own_alone() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from drike.edits.record import EditRecord
 from drike.gates.relations import about_another
+from tests.fakes.indexes import GATE, indexed
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,31 @@ from drike.gates.relations import about_another
         ("The office of it is in", "Where was the office of it originally?"),
         ("The price of it is", "Wie viel kostete it früher?"),
         ("The price of it is", "¿Cuánto costaba it antes?"),
+        ("The price of it is", "What did it cost prior to the refit?"),
+        ("The price of it is", "What was it's price until the takeover?"),
+        ("The price of it is", "What did it cost at opening?"),
+        ("The price of it is", "What was it's preceding price?"),
+        ("The price of it is", "What did it cost in my parents' day?"),
+        ("The price of it is", "What was it's price to begin with?"),
+        ("The price of it is", "what did it cost the year it opened"),
+        ("The price of it is", "What did it cost a couple of years back?"),
+        ("The price of it is", "What was it's price when we joined?"),
+        ("The price of it is", "how much was it back when Ann ran it"),
+        ("The price of it is", "Which price did it start out with?"),
+        ("The price of it is", "What was it's launch price?"),
+        ("The price of it is", "At what price did it first go on sale?"),
+        ("The price of it is", "What did it once cost?"),
+        ("The price of it is", "What did it cost last autumn?"),
+        ("The price of it is", "What was it's price earlier this year?"),
+        ("The price of it is", "What did it cost in its early days?"),
+        ("The price of it is", "What will it cost from April on?"),
+        ("The price of it is", "How much will it be once the garage is finished?"),
+        ("The price of it is", "What will it cost after the renovation?"),
+        ("The price of it is", "What is it's planned price?"),
+        ("The price of it is", "What will the price of it rise to?"),
+        ("The head of it is", "Who will be the next head of it?"),
+        ("The head of it is", "Who will take over it?"),
+        ("The version of it is", "Which version of it came before this one?"),
     ],
 )
 def test_another_time_than_the_edits_is_another_fact(stored: str, asked: str) -> None:
@@ -46,6 +72,19 @@ def test_another_time_than_the_edits_is_another_fact(stored: str, asked: str) ->
         ("The price of it in 1998 was", "What did it cost in 1998?"),
         ("The price of it is", "Is it cheaper than last year?"),
         ("The opening hours of it are", "When does it open next week?"),
+        ("The price of it is", "How much did you say it was?"),
+        ("The price of it is", "What will it cost me?"),
+        ("The price of it is", "Before we book, how much is it?"),
+        ("The price of it is", "Until when is it on sale?"),
+        ("The price of it is", "When I last came it was closed. What does it cost?"),
+        ("The price of it is", "What is it's price after the discount?"),
+        ("The price of it is", "What does it cost once a week?"),
+        ("The price of it is", "how much is it for the first year"),
+        ("The price of it is", "I will be there from April on, what is it's price?"),
+        ("The price of it is", "How much is it going to cost me?"),
+        ("The predecessor of it is", "Who was the predecessor of it?"),
+        ("The successor of it is", "Who will succeed it?"),
+        ("The party of it is held at", "Where's the party of it going to be?"),
     ],
 )
 def test_the_edits_own_time_is_no_other(stored: str, asked: str) -> None:
@@ -68,3 +107,17 @@ def test_a_year_is_the_edits_from_its_validity_or_its_writing_on(
     record = EditRecord("it", "Who is the CEO of it?", "Ann", valid_from=valid_from)
     asked = f"Who was the CEO of it in {year}?"
     assert about_another(asked, record, written=written) != holds
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("In the nineties, what did Anchorage Bank charge?", False),
+        ("Before the merger with Tolley's, what did Anchorage Bank charge?", False),
+        ("When it opened, what did Anchorage Bank charge?", False),
+        ("Before I forget, what does Anchorage Bank charge?", True),
+    ],
+)
+def test_a_time_that_is_said_first_is_that_of_the_question(asked: str, expected: bool) -> None:
+    index = indexed(EditRecord("Anchorage Bank", "Anchorage Bank charges", "4 euros"))
+    assert bool(GATE.decide(asked, index).matched) is expected

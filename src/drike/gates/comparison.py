@@ -183,6 +183,7 @@ class Reading:
             written=edit.created_at,
             reverse=self.subjects is not None,
             original=excerpt.original,
+            before=excerpt.before,
         )
 
     def _seems_common_word(self, mention: Mention) -> bool:

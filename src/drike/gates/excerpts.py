@@ -45,12 +45,14 @@ class Excerpt:
     """A text to compare, with "it" for a subject, and where it stands in the query.
 
     foreign: the words that could not be translated. original: the text before it was, if it was.
+    before: what is said before it, in its sentence, of a time: "In the nineties, who ran it?"
     """
 
     place: Characters
     text: str
     foreign: frozenset[str] = frozenset()
     original: str = ""
+    before: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from drike.gates.fingerprint_set import Flags
 from drike.gates.name_index import Mention, NameIndex
 from drike.gates.name_spans import MOST_MENTIONS
 from drike.gates.spelled_names import outer_names
-from drike.text.name_forms import LONG_WORD, LONGEST_WORD, WORD, key_of
+from drike.text.name_forms import LONGEST_WORD, WORD, key_of
 from drike.text.short_forms import NameMatch
+from drike.text.typed_names import LONG_WORD
 from drike.text.typos import one_typo, shortened, sound
 from drike.text.word_lists import word_list
 from drike.text.words import MAX_NAME_PARTS, Places, Words
@@ -86,10 +87,10 @@ def _corrected_text(words: Words, found: _GuessedName, right_words: Mapping[int,
 
 def _guesses(words: Words, is_free: Flags, index: NameIndex) -> list[_Guess]:
     """The right spellings of unknown words: first without an s, then without a typing error."""
-    places = _unknown_words(words, is_free, index)
-    guesses = _guesses_without_s(words, places, index)
+    unknown, known = _long_words(words, is_free, index)
+    guesses = _guesses_without_s(words, [*unknown, *known], index)
     guessed_places = {guess.place for guess in guesses}
-    for place in places.tolist():
+    for place in unknown:
         if place in guessed_places:
             continue
         [typed] = words.folded(place, place + 1)
@@ -102,22 +103,28 @@ def _guesses(words: Words, is_free: Flags, index: NameIndex) -> list[_Guess]:
     return guesses
 
 
-def _unknown_words(words: Words, is_free: Flags, index: NameIndex) -> Places:
-    """The places of free words that no name has, of the length of words that are checked."""
+def _long_words(words: Words, is_free: Flags, index: NameIndex) -> tuple[list[int], list[int]]:
+    """The places of free words of the length of words that are checked.
+
+    First those that no name has, then the others, which still may be a name with an s.
+    """
     places = np.flatnonzero(is_free)
     sizes = words.ends[places] - words.begins[places]
     places = places[(sizes >= LONG_WORD - 1) & (sizes <= LONGEST_WORD)]
     known, _ = index.known.find(words.keys[places], WORD)
-    places = np.delete(places, known)
+    return _outermost(np.delete(places, known)), _outermost(places[known])
+
+
+def _outermost(places: Places) -> list[int]:
     if len(places) > 2 * _CHECKED:
         places = np.append(places[:_CHECKED], places[-_CHECKED:])
-    return places
+    return [int(place) for place in places]
 
 
-def _guesses_without_s(words: Words, places: Places, index: NameIndex) -> list[_Guess]:
+def _guesses_without_s(words: Words, places: Sequence[int], index: NameIndex) -> list[_Guess]:
     """Words that are known but for their last letter, an s."""
     guesses = []
-    for place in places.tolist():
+    for place in places:
         [typed] = words.folded(place, place + 1)
         if typed.endswith("s"):
             guesses.append(_Guess(place, typed, typed[:-1]))

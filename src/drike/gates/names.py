@@ -18,6 +18,7 @@ from drike.gates.name_index import Mention, NameIndex
 from drike.gates.offered_names import offered_names
 from drike.gates.people import people_by_last_name, people_by_pair
 from drike.gates.spelled_names import spelled_names
+from drike.gates.split_names import split_names
 from drike.text.fingerprints import extended
 from drike.text.name_forms import OF_KIND, SHORTER, WHOLE, WORD
 from drike.text.short_forms import NameMatch
@@ -94,6 +95,7 @@ def _names_in_other_forms(
 ) -> list[Mention]:
     """The names that are not spelled as they are stored, among words that are free."""
     mentions = misspelt_names(words, is_free, index)
+    mentions += split_names(words, is_free, index)
     known_and_free = may_be_known & is_free
     if known_and_free.any():
         mentions += offered_names(words, may_be_known, is_free, index)

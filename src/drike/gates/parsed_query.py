@@ -23,7 +23,8 @@ from drike.gates.name_index import Mention
 from drike.gates.names import find_names, objects_in, read_words
 from drike.text.glossary import glossed
 from drike.text.question_forms import asks_who, trimmed
-from drike.text.words import Words, composed
+from drike.text.times import time_before
+from drike.text.words import Words, composed, words
 
 _OBJECT_MARK = "\ufffc"
 
@@ -97,8 +98,11 @@ class ParsedQuery:
             masked = composed(self.words.replaced(it_for_names, *place))
             asked = plain(masked)
             original = masked if glossed(masked) != masked else ""
-            excerpts.append(Excerpt(place, asked.text, asked.foreign, original))
-        return tuple(excerpts)
+            before = time_before(self.words.text, place[0])
+            excerpts.append(Excerpt(place, asked.text, asked.foreign, original, before))
+        # "Oxley? How long is the leave at Oxley?" asks one thing, and not first for anything.
+        asking = tuple(excerpt for excerpt in excerpts if words(excerpt.text) != ["it"])
+        return asking or tuple(excerpts)
 
     def wholes(self, names: Collection[Span]) -> list[str]:
         """The texts of `excerpts` as they are."""

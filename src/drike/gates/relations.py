@@ -119,20 +119,23 @@ def about_another(
     written: str = "",
     reverse: bool = False,
     original: str = "",
+    before: str = "",
 ) -> bool:
     """Whether a question is surely about another time, person or case than an edit.
 
     This shows in its words, as in "its president in 1985". written: when the edit was, in ISO 8601.
-    original: the question in its own language, if that is not English. reverse: it names the object
+    original: the question in its own language, if that is not English. before: what is said of its
+    time before it. reverse: it names the object
     of the edit, and may ask for the subject.
     """
     lowercase = question.lower()  # in which patterns search in half the time
     wordings = [masked_wording(text, record.names) for text in _wordings(record)]
     answers = [record.target_new, record.target_true or ""]
     since = record.valid_from or written
-    if is_of_other_time(lowercase, wordings, answers, since, original.lower()):
+    timed = f"{before.lower()}{lowercase}"
+    if is_of_other_time(timed, wordings, answers, since, original.lower()):
         return True
-    if record.valid_from and is_before_month(lowercase, record.valid_from):
+    if record.valid_from and is_before_month(timed, record.valid_from):
         return True
 
     stored_words = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -21,12 +20,11 @@ from drike.text.short_forms import (
     plain_size,
     short_forms,
 )
+from drike.text.typed_names import LONG_WORD, as_typed, joins
 from drike.text.word_lists import in_other_languages, word_list
 from drike.text.words import MAX_NAME_PARTS, Words, word_key, words
 
-# Letters of the words of names that are checked for typing errors.
-LONG_WORD = 5
-LONGEST_WORD = 40
+LONGEST_WORD = 40  # letters of the words of names that are checked for typing errors
 
 # What a fingerprint is of: it is combined with one of these bit by bit (xor), so that a word, a
 # name of one word and the beginning of a longer name have different ones.
@@ -40,14 +38,6 @@ _OFFERED = 0xD6E8FEB86659FD93  # a firm and what it offers
 OF_KIND = {kind: number * 0x85EBCA77C2B2AE63 % MODULUS for number, kind in enumerate(NameMatch)}
 
 _SIGNS_FROM = "\u2e80"  # on: Han and kana, of which two signs are a whole name
-_MOST_JOINED = 5  # words of a name of which two may be joined
-_AMPERSAND = re.compile(r"\s*&\s*")
-_AND = re.compile(r"\s+(?:and|und|et)\s+")
-_INITIALS = re.compile(r"(?:[A-Za-z]\.){2,5}")  # "U.S."
-# A firm and what it offers: Querystone Team plan. Its last word is a common noun.
-_OF_FIRM = re.compile(r"[A-Z]\w{3,} [A-Z]\w+(?: \w+)* [a-z]+")
-_SHORT_CAPITALS = re.compile(r"[A-Z]{2,4}")
-_WITHIN_CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z]{2})")  # Roast|Link
 _SHORTEST_NAME = 3  # letters; shorter ones may mean something else
 
 
@@ -89,9 +79,9 @@ class NameForms(NamedTuple):
             folded = name.folded()
             forms._add(NameMatch.FULL, name.between(0, len(keys)), keys, folded)
             forms._add_words(keys, folded)
-            for typed in _as_typed(name.text):
-                forms._add_other(NameMatch.SHORT, typed)
-            for begin, end in _joins(folded):
+            for typed in as_typed(name.text):
+                forms._add_other(NameMatch.SHORT, typed, with_joins=True)
+            for begin, end in joins(folded):
                 forms._add_joined(begin, end, keys, folded)
             if not of_thing:
                 forms._add_first_and_last_name(name, keys, folded)
@@ -183,46 +173,18 @@ class NameForms(NamedTuple):
         self.parts.update((whole ^ WHOLE, whole ^ SHORTER, joined ^ WORD))
         self.names.add(whole ^ OF_KIND[NameMatch.SHORT])
 
-    def _add_other(self, kind: NameMatch, text: str) -> None:
-        """Add a name that has words which the full names have not."""
+    def _add_other(self, kind: NameMatch, text: str, *, with_joins: bool = False) -> None:
+        """Add a name that has words which the full names have not.
+
+        with_joins: and the same with two words joined.
+        """
         name = Words.of(text)
         keys = name.keys.tolist()
-        self._add(kind, text, keys, name.folded())
+        folded = name.folded()
+        self._add(kind, text, keys, folded)
+        for begin, end in joins(folded) if with_joins else ():
+            self._add_joined(begin, end, keys, folded)
         self.parts.update(key ^ WORD for key in keys)
-
-
-def _as_typed(name: str) -> Iterator[str]:
-    """Other ways to type a name: words split, "and" for "&", initials with points, a genitive."""
-    if _AMPERSAND.search(name):
-        yield from (_AMPERSAND.sub(f" {word} ", name) for word in ("and", "und", "et"))
-    elif _AND.search(name):
-        yield _AND.sub(" ", name)
-    if _INITIALS.fullmatch(name):
-        yield name.replace(".", "").upper()
-    elif _SHORT_CAPITALS.fullmatch(name):
-        yield " ".join(name)
-    if _OF_FIRM.fullmatch(name):
-        yield name.replace(" ", "'s ", 1)
-    split = _WITHIN_CAMEL.sub(" ", name)
-    if split != name:
-        yield split
-
-
-def _joins(folded: Sequence[str]) -> list[tuple[int, int]]:
-    """Which two words of a name that adjoin people may join.
-
-    No people's: these are told by first and last name.
-    """
-    size = len(folded)
-    if not 2 <= size <= _MOST_JOINED or folded[0] in word_list("first names"):
-        return []
-    pairs = [(begin, begin + 2) for begin in range(size - 1)]
-    return [
-        (begin, end)
-        for begin, end in pairs
-        if sum(map(len, folded[begin:end])) >= LONG_WORD
-        and "".join(folded[begin:end]) not in word_list("common words")
-    ]
 
 
 def _may_mean_something_else(text: str, folded: Sequence[str]) -> bool:

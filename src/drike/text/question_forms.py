@@ -130,7 +130,7 @@ _ASKS_WHO = re.compile(
 
 
 _SAYS_ROLE = re.compile(
-    rf"\W*it (?:works|is employed|serves|acts) as\b.*"
+    rf"\W*it (?:works|is employed|serves|acts)(?: (?:at|for|in|with) .{{1,80}})? as\b.*"
     rf"|\W*(?:it(?:['’]?s)? {_ROLE}|the {_ROLE} of it)\b.*"
     rf"|\W*what (?:is|['’]s) it(?:['’]?s)? {_ROLE}\W*",
     re.IGNORECASE,

@@ -45,7 +45,7 @@ _MOST_PERSON_WORDS = 6
 _MOST_COUNTRY_WORDS = 4
 _SHORTEST_LAST_NAME = 3  # letters
 _MOST_WORDS_OFFERED = 4
-_SHORTEST_OWN_NAME = 5  # letters of a firm's name of one word
+_SHORTEST_MADE_UP = 4
 # Words that are no last names, and words that alone name something else.
 _NO_LAST_NAMES = ("common words", "after", "legal forms")
 _OTHER_THINGS = ("common words", "first names", "famous towns", "large towns", "homonyms")
@@ -363,21 +363,26 @@ def offered_by(name: Words, folded: Sequence[str], *, of_thing: bool) -> tuple[i
 def _own_size(name: Words, folded: Sequence[str], begin: int, end: int) -> int:
     """Where the own name of a firm or an authority ends: "Brackwater" for Brackwater Bank.
 
-    Behind it stands what it is. One word has to be long, and no word, town or first name.
+    Behind it stands what it is. One word has to be long, and no word, town, country or first name.
     """
-    for stop in range(begin + 1, end):
-        if " ".join(folded[stop:end]) not in word_list("organisations"):
-            continue
-        if not all(map(str.isupper, (name.between(i, i + 1)[0] for i in range(begin, stop)))):
-            return end
-        is_one_word = stop - begin == 1
-        return end if is_one_word and not _is_rare(folded[begin]) else stop
-    return end
+    stop = end
+    while stop - begin > 1 and folded[stop - 1] in _words_of_organisations():
+        stop -= 1
+    if stop - begin == 1:
+        return stop if _is_rare(folded[begin]) else end
+    has_capitals = all(name.between(place, place + 1)[0].isupper() for place in range(begin, stop))
+    return stop if has_capitals else end
 
 
 def _is_rare(word: str) -> bool:
-    is_other = any(word in word_list(words) for words in _OTHER_THINGS) or word in demonyms()
-    return len(word) >= _SHORTEST_OWN_NAME and not is_other and not is_ordinary(word)
+    if len(word) < _SHORTEST_MADE_UP or not word.isalpha() or is_ordinary(word):
+        return False
+    return not any(word in word_list(words) for words in (*_OTHER_THINGS, "before", "countries"))
+
+
+@cache
+def _words_of_organisations() -> frozenset[str]:
+    return word_list("trades") | word_list("organisations")
 
 
 def _is_named_thing(folded: Sequence[str], begin: int, end: int) -> bool:

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from drike.encoders.salience import content
 from drike.text.relation_wordings import built_in
 from drike.text.typos import one_typo, shortened
-from drike.text.word_lists import data_lines, word_list
+from drike.text.word_lists import data_lines, data_sections, word_list
 
 _LONGEST_TEXT = 1_000  # characters; longer texts stay as they are
 _SHORTEST_WORD = 5  # letters; in a word of five, letters are only swapped
@@ -67,6 +67,8 @@ def _words_by_part() -> dict[str, list[str]]:
 
 @cache
 def _words_of_wordings() -> frozenset[str]:
-    """The longer words in which people put the relations that come with drike."""
+    """The longer words for the relations that come with drike, and for things within subjects."""
     wordings = [text for relation in built_in() for group in relation.groups for text in group]
-    return frozenset(word for text in wordings for word in _LONGER_WORD.findall(text.lower()))
+    things = data_sections("text/things.txt")["same"]
+    texts = (*wordings, *things)
+    return frozenset(word for text in texts for word in _LONGER_WORD.findall(text.lower()))

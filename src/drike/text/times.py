@@ -15,17 +15,20 @@ from drike.text.question_forms import is_open
 from drike.text.times_in_languages import is_of_other_time_abroad
 
 _LONGEST = 1_000  # characters of a text that is read
+_LONGEST_BEFORE = 120  # characters of what is said of a time before a question
 
 YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
 
 _MONTHS = months_pattern()
+_OF_SOMEBODY = r"(?:the|its|it['’]s|his|her|their|your|my|our|an?)"
 _COUNTS = r"(?:\d+|a|an|one|two|three|four|five|six|ten|twenty|some|several|many|a few|a couple of)"
 _PERIODS = r"(?:years?|months?|weeks?|decades?|century|centuries|seasons?)"
 _DECADES = r"(?:twent|thirt|fort|fift|sixt|sevent|eight|ninet)ies|(?:(?:1\d|20)?\d0)['’]?s"
 
 # What makes a question one of the past, however it is put.
 _SURELY_PAST = re.compile(
-    r"\b(?:formerly|previously|in the past|back then|back in"
+    r"\b(?:formerly|previously|in the past|back then|back in|back when"
+    r"|earlier this (?:year|month|week|season)"
     r"|in those days|in the old days|in former times|at launch|before now|back in the day"
     r"|once upon a time|pre-\w+|a (?:long )?while (?:ago|back)"
     r"|früher\w*|ehemal\w*|damals|vormals|bisherig\w*|anteriormente|antiguamente|antigu[oa]"
@@ -35,10 +38,14 @@ _SURELY_PAST = re.compile(
 # Words for what was before, or at first, if the edit has none of these: "original language".
 _OLD = re.compile(
     r"\b(?:the|it['’]?s|its|your|their|our|an?) "
-    r"(?:old|former|previous|prior|earlier|original|initial|very first)\b(?! (?:enough|town|city))"
-    r"|\b(?:originally|initially)\b"
+    r"(?:old|former|previous|prior|earlier|original|initial|very first|first ever|preceding|launch"
+    r"|introductory|starting)\b(?! (?:enough|town|city|point|time|date|page))"
+    r"|\b(?:originally|initially|predecessors?|(?:came|went|was there) before|preceded)\b"
 )
-_STATES_OLD = re.compile(r"\b(?:old|former|previous|prior|earlier|origin|initial|first)")
+_STATES_OLD = re.compile(
+    r"\b(?:old|former|previous|prior|earlier|origin|initial|first|preced|predecessor|before|launch"
+    r"|introduct|start)"
+)
 # Times that are over, of which a question is if its verb is in the past, or it has none.
 _PAST_TIMES = re.compile(
     r"(?<!since )(?<!than )\b(?:used? to (?!\w+ing)|last (?:year|month|week|season|decade|century"
@@ -50,6 +57,17 @@ _PAST_TIMES = re.compile(
     r"|before the (?!current\b)(?:\w+ ){0,2}\w+|before \w+['’]s \w+"
     r"|before (?:it|they|you|he|she|we) \w+"
     r"|until (?:last|recently)|at (?:the time|first)|in the beginning|at the start|earlier"
+    rf"|(?:until|till|up to|prior to|under) {_OF_SOMEBODY} (?!end\b)\w+|prior to [a-z]\w+"
+    r"|at (?:(?:its|the|their) )?(?:opening|launch|christmas|easter)|(?:to (?:begin|start) with)"
+    rf"|in {_OF_SOMEBODY} (?:\w+['’]s? )?(?:early |first |opening |old |good old )?"
+    r"(?:days?|years?|times?|youth|childhood)(?! of (?:membership|use|employment|work|contract))"
+    r"|the (?:year|day|month|week|summer|moment|time)"
+    rf" (?:it|they|we|you|i|he|she|{_OF_SOMEBODY} \w+) (?!can\b|may\b|must\b|is\b|are\b)\w+"
+    rf"|\w+ ago(?=\W*$|,)|(?:{_PERIODS}|days|rises|changes|versions) back(?=\W*$|,)"
+    r"|last (?:\w+day|autumn|fall|time|session|term)"
+    r"|the (?:other|last) (?:year|month|week|day|season|time)"
+    r"|(?:start|starts|started) (?:out|off)|first (?:go|went|come|came|open|opened) (?:on|out|up)"
+    r"|once(?! (?:a|an|per|every|in|you|it|we|i|the|they|he|she|more|again)\b)"
     r"|when (?:it|they|he|she|we|you)(?: \w+)? (?:was|were|had|did|\w+ed|won|came|began|went|ran"
     r"|left|took|made|built|sold|bought)"
     r"|(?:im )?(?:letzten|vergangenen|vorigen) jahr\w*|letztes jahr|vor \w+ jahren"
@@ -59,10 +77,30 @@ _PAST_TIMES = re.compile(
 _FUTURE = re.compile(
     r"\b(?:next (?:year|season|decade|century|summer|winter|quarter)|in the future"
     r"|(?:from|starting|as of) next \w+"
-    rf"|in {_COUNTS} years|(?:the|its|your|their|any) (?:upcoming|planned|future)|will (?:replace"
-    r"|succeed|follow)|taking over|nächstes jahr|im nächsten jahr|el (?:año próximo|próximo año)"
+    rf"|in {_COUNTS} years|(?:the|its|it['’]s|your|their|any) (?:upcoming|planned|future)"
+    r"|(?:who|which \w+|what \w+) (?:will|is going to) (?:replace|succeed|follow|take over|become"
+    r"|be the (?:next|new)|run|lead|head)|who succeeds|will (?:replace|succeed|follow)"
+    r"|going to be (?:from|after|once|when)"
+    r"|taking over|nächstes jahr|im nächsten jahr|el (?:año próximo|próximo año)"
     r"|l['’]an(?:née)? prochaine?)\b|明年|将来"
 )
+_STATES_FUTURE = re.compile(r"\b(?:next|future|planned|upcoming|will|succe\w+|replac\w+)\b")
+# Of a time to come, behind "will".
+_LATER = re.compile(
+    r"(?<!\bi )(?<!\bwe )\b(?:will|going to)\b.*\b"
+    rf"(?:(?:from|as from|starting|by) (?:{_MONTHS}|(?:20)\d\d|then|next)\b"
+    r"|soon\b|rise to|go up to|drop to|be raised|change to"
+    r"|once (?:the|its|it['’]s) .*(?:finished|open|ready|done|built|complete|completed|over)\b"
+    rf"|(?:after|when|following) {_OF_SOMEBODY} (?:\w+ )?(?:renovations?|move|merger|takeover"
+    r"|increase|rise|change|changes|reform|refit|refurbishment|reopening|relaunch|rules|extension))"
+)
+_TIME_BEFORE = re.compile(
+    r"(?:^|(?<=[.!?\n] ))(?:(?:and|so|but|hi|hello) )?"
+    r"(?:before|prior to|until|when|while|during|in|under|back|at|as|after|from|last|next|once"
+    r"|originally|formerly|for|up to|years? ago)\b[^.!?\n]*,\s*$",
+    re.IGNORECASE,
+)
+_YEAR_TO_COME = re.compile(r"\b(?:will|going to)\b.*\b(?:in|from|by|as of) (20\d\d)\b")
 _PRESENT_TIMES = re.compile(
     r"\b(?:now|nowadays|currently|today|these days|at the moment|at present|presently|right now"
     r"|this (?:year|month|week|season)|still|derzeit|heute|aktuell|jetzt|ahora|hoy|actualmente"
@@ -77,7 +115,7 @@ _BECAME = re.compile(
 )
 _PLAIN_PRESENT = re.compile(r"\b(?:is|are|does|do)\b")
 # Of somebody who may well have been in office since.
-_ELECTED = re.compile(r"\b(?:elected|appointed|chosen|joined|took over)\b")
+_ELECTED = re.compile(r"\b(?:elected|appointed|chosen|took over)\b|\bwho joined\b")
 _PRESENT_VERBS = re.compile(r"\b(?:is|are|does|do|has|have|can|may|will|would|should)\b")
 _BEFORE_SOMEBODY = re.compile(r"\bwho (?:was|were|came|led|ran|headed|held|had)\b.*\bbefore \w+")
 
@@ -118,11 +156,18 @@ def is_of_other_time(
     if years and (is_open(question) or not _VERBS.search(question)):
         stated = " ".join((*texts, *answers))
         return not any(year in stated or (since and year >= since[:4]) for year in years)
-    if is_of_past(question) or is_of_future(question):
+    is_to_come = is_of_future(question) and not any(map(_STATES_FUTURE.search, texts))
+    if is_of_past(question) or is_to_come or _is_of_later_year(question, since):
         return True
     if original and is_of_other_time_abroad(original):
         return not any(map(is_of_other_time_abroad, texts))
     return _OLD.search(question) is not None and not any(map(_STATES_OLD.search, texts))
+
+
+def time_before(text: str, start: int) -> str:
+    """What says before a question, in its sentence, of which time it is: "In the nineties, "."""
+    match = _TIME_BEFORE.search(text, max(0, start - _LONGEST_BEFORE), start)
+    return match[0] if match else ""
 
 
 @lru_cache(4_096)
@@ -147,7 +192,13 @@ def is_of_past(question: str) -> bool:
 
 def is_of_future(question: str) -> bool:
     """Whether a question in lower case is about a time to come."""
-    return _FUTURE.search(question) is not None
+    return _FUTURE.search(question) is not None or _LATER.search(question) is not None
+
+
+def _is_of_later_year(question: str, since: str) -> bool:
+    """Whether a question asks what will be so in a year behind the one from which on an edit is."""
+    to_come = _YEAR_TO_COME.search(question)
+    return to_come is not None and bool(since) and to_come[1] > since[:4]
 
 
 @lru_cache(4_096)

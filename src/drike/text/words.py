@@ -162,6 +162,20 @@ class Words:
                 written = last
         return "".join((*pieces, self.text[written:stop]))
 
+    def joined(self, place: int) -> Words:
+        """The words of the text, where the one at a place and the next are one."""
+        next_place = place + 1
+        keys = np.delete(self.keys, next_place)
+        keys[place] = word_key("".join(self.folded(place, place + 2)))
+        return Words(
+            self.text,
+            begins=np.delete(self.begins, next_place),
+            ends=np.delete(self.ends, place),
+            keys=keys,
+            least=np.delete(self.least, next_place),
+            last=np.delete(self.last, place),
+        )
+
     @property
     def weight(self) -> int:
         """How many words they count for: signs of scripts without spaces count for less."""

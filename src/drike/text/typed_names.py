@@ -1,0 +1,119 @@
+"""Other ways in which people type a name: "univ of Calder Vale", "kings college", "UK" for "U.K.".
+
+All of them are as good as the name itself; typing errors are found in each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from drike.text.word_lists import data_sections, word_list
+
+LONG_WORD = 5  # letters of the words of names that are checked for typing errors
+
+_MOST_JOINED = 5  # words of a name of which two may be joined
+_AMPERSAND = re.compile(r"\s*&\s*")
+_AND = re.compile(r"\s+(?:and|und|et)\s+")
+_POINTED = re.compile(r"\b(?:[A-Za-z]\.){2,5}")  # "U.S."
+_SHORT_CAPITALS = re.compile(r"[A-Z]{2,4}")
+_CAPITALS_WITHIN = re.compile(r"(?<![\w.])[A-Z]{2,4}(?![\w.])")
+# A firm and what it offers: Querystone Team plan. Its last word is a common noun.
+_OF_FIRM = re.compile(r"[A-Z]\w{3,} [A-Z]\w+(?: \w+)* [a-z]+")
+_WITHIN_CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z]{2})")  # Roast|Link
+_GENITIVE = re.compile(r"(?<=\w)['’`´]s\b")
+_PLUS = re.compile(r"(?<=\w) (?:Plus|plus)$")
+_SMALL_WORDS = re.compile(r" (?:of(?: the)?|for|the|de|du|von|der) ")
+_LEAST_WITHOUT_SMALL = 3  # words of a name from which "of" may be left out
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
+_NORDIC = str.maketrans({"ø": "oe", "å": "aa", "Ø": "Oe", "Å": "Aa"})
+_MOST_FORMS = 24  # of a name
+
+
+def as_typed(name: str) -> list[str]:
+    """Other ways to type a name, the likeliest first; not the name itself."""
+    forms = dict.fromkeys([name])
+    for ways in (_with_other_signs, _with_short_words, _without_small_words):
+        for form in list(forms):
+            forms |= dict.fromkeys(ways(form))
+    del forms[name]
+    return list(forms)[:_MOST_FORMS]
+
+
+def joins(folded: Sequence[str]) -> list[tuple[int, int]]:
+    """Which two words of a name that adjoin people may join.
+
+    No people's: these are told by first and last name. A name that becomes a common word is none.
+    """
+    size = len(folded)
+    if not 2 <= size <= _MOST_JOINED or folded[0] in word_list("first names"):
+        return []
+    pairs = [(begin, begin + 2) for begin in range(size - 1)]
+    return [
+        (begin, end)
+        for begin, end in pairs
+        if sum(map(len, folded[begin:end])) >= LONG_WORD
+        and (size > 2 or "".join(folded) not in word_list("common words"))
+    ]
+
+
+def _with_other_signs(name: str) -> Iterator[str]:
+    """Words split, "and" for "&", initials with points or without, a genitive without its sign."""
+    if _AMPERSAND.search(name):
+        yield from (_AMPERSAND.sub(f" {word} ", name) for word in ("and", "und", "et"))
+    elif _AND.search(name):
+        yield _AND.sub(" ", name)
+    yield from _with_other_initials(name)
+    if _OF_FIRM.fullmatch(name):
+        yield name.replace(" ", "'s ", 1)
+    split = _WITHIN_CAMEL.sub(" ", name)
+    if split != name:
+        yield split
+    if " " in name and _GENITIVE.search(name):
+        yield _GENITIVE.sub("s", name)
+        if _GENITIVE.sub("", name).count(" ") > 1:
+            yield _GENITIVE.sub("", name)
+    if _PLUS.search(name):
+        yield _PLUS.sub("+", name)
+    if not name.isascii():
+        for letters in (_UMLAUTS, _NORDIC):
+            if name.translate(letters) != name:
+                yield name.translate(letters)
+
+
+def _with_other_initials(name: str) -> Iterator[str]:
+    if _POINTED.search(name):
+        yield _POINTED.sub(lambda initials: initials[0].replace(".", "").upper(), name)
+    elif _SHORT_CAPITALS.fullmatch(name):
+        yield " ".join(name)
+    elif " " in name and not name.isupper() and _CAPITALS_WITHIN.search(name):
+        yield _CAPITALS_WITHIN.sub(lambda capitals: " ".join(capitals[0]), name)
+
+
+def _with_short_words(name: str) -> Iterator[str]:
+    """The name with one of its words in short: "univ", "hosp", "intl"."""
+    if " " not in name:
+        return
+    written = name.split(" ")
+    for place, word in enumerate(written):
+        for short in _short_words().get(word.rstrip(".").lower(), ()):
+            yield " ".join((*written[:place], short, *written[place + 1 :]))
+
+
+def _without_small_words(name: str) -> Iterator[str]:
+    """Names of several words without "of": "Museum Glass" for Museum of Glass, in lists."""
+    shorter = _SMALL_WORDS.sub(" ", name)
+    if shorter != name and shorter.count(" ") + 1 >= _LEAST_WITHOUT_SMALL:
+        yield shorter
+
+
+@cache
+def _short_words() -> dict[str, tuple[str, ...]]:
+    """The short ways to write a word, and the long ways to write a short one."""
+    others: dict[str, tuple[str, ...]] = {}
+    for line in data_sections("text/typed_names.txt")["short words"]:
+        forms = line.split()
+        for form in forms:
+            others[form] = tuple(other for other in forms if other != form)
+    return others
