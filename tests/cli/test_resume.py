@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from drike.research.runs import checkpoint
 from drike.research.runs.files import outcomes_path, read_outcomes
 from drike.support.files import with_checksum
 from tests.fakes.commands import SMALL, run
-from tests.fakes.waiting import wait_until
+from tests.fakes.waiting import HANG, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -260,9 +259,7 @@ def test_a_signal_stops_a_run_at_once_and_it_can_be_resumed(
     episodes = stopped / "episodes.jsonl"
     wait_until(lambda: episodes.exists() and episodes.stat().st_size)
     process.send_signal(number)
-    began = time.monotonic()
-    _, output = process.communicate(timeout=60)
-    assert time.monotonic() - began < 5
+    _, output = process.communicate(timeout=HANG)
     assert process.returncode == code, output
     assert f"drike train --resume {stopped}" in output and "Traceback" not in output
     done = len((stopped / "episodes.jsonl").read_text("utf-8").splitlines())

@@ -18,6 +18,7 @@ import pytest
 from drike.errors import DataError
 from drike.research.datasets import fetch, load
 from tests.datasets.test_datasets import row
+from tests.fakes.waiting import HANG
 
 CONTENT = json.dumps([row(3)]).encode()
 Reply = bytes | Callable[[socket.socket], None]
@@ -36,7 +37,7 @@ def drip(start: bytes) -> Callable[[socket.socket], None]:
 
     def respond(connection: socket.socket) -> None:
         connection.sendall(start)
-        for _ in range(200):
+        for _ in range(int(HANG / 0.05)):
             connection.sendall(b"a")
             time.sleep(0.05)
 
@@ -79,7 +80,7 @@ REPLIES: dict[str, Reply] = {
     "dripping headers": drip(b"HTTP/1.1 200 OK\r\nX-More: "),
     "dripping body": drip(reply("Content-Length: 100000", body=b"")),
     "dripping body without a length": drip(reply(body=b"")),
-    "silence": lambda connection: time.sleep(3),
+    "silence": lambda connection: time.sleep(HANG),
 }
 ADDRESSES = [
     "http://", "http://[", "http://[::1/x", "http://127.0.0.1:port/x", "http://127.0.0.1:-1/x", "http://127.0.0.1:99999/x",
@@ -126,7 +127,7 @@ def refused(address: str, cache: Path) -> str:
     began = time.monotonic()
     with pytest.raises(DataError) as caught:
         load(address)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < HANG / 2, "what drips or is silent goes on for HANG"
     assert not cache.exists() or not list(cache.iterdir())
     sentence = str(caught.value)
     assert sentence.isprintable() and len(sentence) < 600

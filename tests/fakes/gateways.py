@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -131,7 +131,9 @@ def running(
     """A gateway over `above`, with a store in a folder or at an address, to which the entries are added."""
     address = place / "edits.db" if isinstance(place, Path) else place
 
-    options = options or GatewayOptions(mode=mode, deadline_ms=1000 * HANG)
+    options = options or GatewayOptions(mode=mode)
+    if options.deadline_ms is None:  # what is to be late says so
+        options = replace(options, deadline_ms=1000 * HANG)
     sampling = Sampling(options.keep_samples, options.redact)
 
     def open_feed(tenant: str) -> EditFeed:

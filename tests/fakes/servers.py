@@ -18,6 +18,7 @@ from drike.models.protocols import LanguageModel, Request, Template
 from drike.models.served import ApiOptions, openai
 from drike.models.served.openai import ATTEMPTS, ServedModel
 from drike.prompts import CHAT_INSTRUCTION
+from tests.fakes.waiting import HANG
 
 ANSWER = "Paris"
 CANARY = "sk-canary-0123456789abcdef"  # a key that must never be shown
@@ -230,8 +231,11 @@ def always(what: object) -> Respond:
     return lambda handler, body: handler.reply_json(what)
 
 
+DRIPS = int(HANG / 0.05)  # bytes or headers, of which one comes in 50 ms
+
+
 def silent(handler: Handler, body: dict) -> None:
-    time.sleep(20)
+    time.sleep(HANG)
 
 
 def reset_before_headers(handler: Handler, body: dict) -> None:
@@ -260,14 +264,14 @@ def drip(handler: Handler, body: dict) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", "100000")
     handler.end_headers()
-    for _ in range(400):
+    for _ in range(DRIPS):
         handler.wfile.write(b" ")
         handler.wfile.flush()
         time.sleep(0.05)
 
 
 def drip_headers(handler: Handler, body: dict) -> None:
-    for i in range(400):
+    for i in range(DRIPS):
         handler.wfile.write(b"HTTP/1.1 200 OK\r\n" if i == 0 else b"X-More: 1\r\n")
         handler.wfile.flush()
         time.sleep(0.05)

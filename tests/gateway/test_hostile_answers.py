@@ -26,6 +26,7 @@ from drike.stores.traffic import TrafficCounts
 from tests.fakes.api_answers import whole
 from tests.fakes.gateways import running
 from tests.fakes.upstreams import completed, upstream
+from tests.fakes.waiting import HANG
 from tests.gateway.test_watching import of_edit
 
 PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima")
@@ -145,9 +146,9 @@ def test_a_hundred_hostile_answers_hold_up_neither_health_nor_the_end(tmp_path: 
         began = time.monotonic()
         status, health = gateway.manage("GET", "/admin/v1/health")
         seconds = time.monotonic() - began
-        assert status == 200 and seconds < 5 and "not judged yet" in health["problem"]
+        assert status == 200 and seconds < HANG / 2 and "not judged yet" in health["problem"]
         began = time.monotonic()
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < HANG / 2  # all of them take a minute
     store = open_store(tmp_path / "edits.db")
     assert counted(store)["matched"] == 120
     store.close()

@@ -30,7 +30,7 @@ from tests.fakes.browsers import (
     text,
 )
 from tests.fakes.gateways import Running, running
-from tests.fakes.upstreams import Recorded
+from tests.fakes.upstreams import RawHandler, Received, Recorded, completed, upstream
 
 PERU = EditRecord(
     "Peru", "The capital of Peru is", "Oslo", owner="Anna", review_by="2026-01-31", review_days=90
@@ -435,3 +435,54 @@ def test_a_question_marked_for_one_edit_is_offered_for_its_like_on_the_page(
         assert serving.manage("GET", f"{path}Is%20it%20big")[1]["edits"] == []
         assert serving.manage("GET", path)[0] == 400
         assert serving.manage("GET", "/admin/v1/edits/9/alike?text=a")[0] == 404
+
+
+WRITTEN = """SAME:
+What is the capital of Peru?
+Which city is Peru's capital?
+Is Oslo the capital of Peru?
+OTHER:
+Which languages are spoken in Peru?
+"""
+
+
+def writes(handler: RawHandler, call: Received) -> None:
+    """An upstream that writes questions."""
+    handler.reply(200, json.dumps(completed(WRITTEN)).encode(), Content_Type="application/json")
+
+
+@needs_node
+def test_a_model_is_asked_for_questions_and_what_is_ticked_is_stored_as_its_own(
+    tmp_path: Path,
+) -> None:
+    with (
+        upstream(writes) as above,
+        running(above.url, tmp_path, PERU) as serving,
+        stub(serving.admin) as page,
+    ):
+        page.wait(f"{ROWS} === 1")
+        details(page, 1)
+        click(page, "Ask the model for questions", "#details")
+        page.wait(f"{text('proof')}.includes('Which languages are spoken in Peru?')")
+        shown = page.run(text("proof"))
+        assert "Is Oslo the capital of Peru? gives the answer Oslo" in shown
+        page.run("document.querySelectorAll('#proof input')[0].checked = false")
+        click(page, "Store the ticked ones", "#details")
+        page.wait(f"{text('fields')}.includes('Which languages are spoken in Peru?')")
+        record = serving.feed.snapshot.edits[1].record
+        assert record.paraphrases == ()
+        assert record.written_by == {"Which languages are spoken in Peru?": "model default"}
+        assert record.negatives == (*record.written_by,)
+        [call] = above.calls
+        assert (
+            "Text: The capital of Peru is Oslo" in json.loads(call.body)["messages"][0]["content"]
+        )
+
+        path = "/admin/v1/edits/1/suggested"
+        for texts, problem in (
+            ([{"text": "Is Oslo Peru's capital?", "never": False}], "gives the answer Oslo"),
+            ([{"text": "Where is it?"}], "each of texts"),
+            ([], "1 to 20"),
+        ):
+            status, answer = serving.manage("POST", path, {"texts": texts})
+            assert status == 400 and problem in answer["error"]["message"]

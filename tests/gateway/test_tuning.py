@@ -124,6 +124,23 @@ def test_among_placements_that_do_equally_well_the_cheapest_is_chosen() -> None:
     )
 
 
+def test_a_question_for_which_the_gate_does_not_find_its_edit_is_asked_as_it_is() -> None:
+    """A placement that leaks into all that it stands before is no worse behind a gate."""
+
+    def is_found(question: EditQuestion) -> bool:
+        return question.kind.concerns
+
+    leaking = model(
+        lambda prompt: "- Q: " not in prompt, leaks=lambda prompt: "- Q: " not in prompt
+    )
+    assert last(tuning(leaking)).trials[0].s < 1
+    final = last(tuning(leaking, is_found=is_found))
+    chosen = final.trials[0]
+    assert chosen.placement != "question-answer" and chosen.rates == (1, 1, 1)
+    others = [prompt for prompt in leaking.prompts[-final.calls :] if prompt.endswith("borders")]
+    assert others and not any(map(BLOCK.search, others))
+
+
 def test_a_price_decides_between_what_works_always_and_what_mostly_does() -> None:
     scripted = model(
         lambda prompt: prompt.count("Prompt: ") >= 2 or not re.search(r"Land\d?[037]\b", prompt)

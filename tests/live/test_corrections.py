@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -159,10 +160,19 @@ def test_requests_seldom_wait_for_a_store_that_cannot_be_read(
     with Corrections(store, gate=Named()) as corrections:
         corrections.apply(request)
         with locked(store):
-            began = time.monotonic()
+            looks: list[float] = []
+            refresh_gate = corrections._live.refresh_gate
+
+            def look() -> object:
+                looks.append(time.monotonic())
+                return refresh_gate()
+
+            monkeypatch.setattr(corrections._live, "refresh_gate", look)
             for _ in range(20):
                 assert corrections.apply(request).edits
-            assert time.monotonic() - began < 3  # one look, not twenty
+            # Each look takes .3 s, and five times as long passes until the next one.
+            assert all(later - earlier > 1 for earlier, later in pairwise(looks)) and looks
+            assert len(looks) < 20
 
 
 def test_a_gate_can_be_given(store: Path) -> None:

@@ -1,5 +1,6 @@
 """`drike edits tune`: choose the placement of facts that works on a model, and keep it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
@@ -24,6 +25,7 @@ from drike.edits.record import StoreError, as_stored
 from drike.edits.times import stamp
 from drike.gateway.proving import tuning
 from drike.gateway.proving.questions import EditQuestion
+from drike.live.live_edits import LiveEdits
 from drike.research.editors.placements import placements_before
 from drike.research.runs.run import RunSettings, TrainedRun
 from drike.stores.edit_store import EditStore
@@ -77,14 +79,18 @@ def tune_(
         opened = _open_model(model, api, base.run if base else DEFAULTS, at)
         chat = opened.template == "chat"
         plan = tuning.Tuning(
-            opened.model, placements_before(opened.model, chat=chat), asked, chat, token_price
+            opened.model,
+            placements_before(opened.model, chat=chat),
+            asked,
+            chat,
+            token_price,
+            is_found=None if base else _found_by_gate(opened_store),
         )
         until_the_end = replace(plan, tolerance=-1.0)
         if count_only(opened.model, opened.api, lambda counting: list(tuning.tune(until_the_end))):
             return
         with models.metered(opened.model):
-            for latest in tuning.tune(plan):
-                _say_round(latest)
+            latest = _last_round(plan, opened.name)
         choice = _choice(latest, plan, opened)
         tuning.save_choice(opened_store, choice)
         draw(_table(latest, plan, opened.name))
@@ -132,10 +138,38 @@ def _open_model(
     return opened
 
 
+def _found_by_gate(store: EditStore) -> Callable[[EditQuestion], bool]:
+    """Whether the store's gate finds the edit of a question. Raises StoreError."""
+    live = LiveEdits(store).refresh()
+
+    def is_found(question: EditQuestion) -> bool:
+        applied = live.gate.decide(question.text, live.view.index).applied
+        return any(edit.id == question.edit.id for edit in applied)
+
+    return is_found
+
+
+def _last_round(plan: tuning.Tuning, model: str) -> tuning.Round:
+    """Ask until a placement is chosen; what is known by then is shown if that is interrupted."""
+    latest: tuning.Round | None = None
+    try:
+        for latest in tuning.tune(plan):
+            _say_round(latest)
+    except KeyboardInterrupt:
+        if latest:
+            draw(_table(latest, plan, model))
+            note("stopped before a placement was chosen: the store keeps the one it has")
+        raise
+    assert latest is not None  # noqa: S101 - there are questions
+    return latest
+
+
 def _say_round(latest: tuning.Round) -> None:
+    first = latest.trials[0]
     out = ", ".join(trial.placement for trial in latest.trials[latest.left :])
     left_out = f"; out: {out}" if out else ""
-    say(f"{latest.calls:,} calls: {latest.left} placements left{left_out}")
+    left = f"{latest.left} placements left, {first.placement} first (S {first.s:.2f})"
+    say(f"{latest.calls:,} calls: {left}{left_out}")
 
 
 def _choice(

@@ -28,6 +28,7 @@ from drike.gateway.calls import Upstream
 from drike.gateway.control import changes
 from drike.gateway.control.alike import alike
 from drike.gateway.control.changes import AdminCall, Json, edit_json
+from drike.gateway.control.suggesting import Suggesting
 from drike.gateway.control.trials import Trials, decision_json
 from drike.gateway.editing import RequestEditor
 from drike.gateway.errors import RequestError, UpstreamError
@@ -113,6 +114,7 @@ def application(admin: Admin) -> Starlette:
 
 def _endpoints(admin: Admin, trials: Trials) -> tuple[tuple[str, str, Endpoint], ...]:
     """The methods and the path of each endpoint that knows the sender's tenant."""
+    suggesting = Suggesting(trials)
     return (
         ("GET", "/status", admin.status),
         ("GET", "/edits", admin.edits),
@@ -121,6 +123,8 @@ def _endpoints(admin: Admin, trials: Trials) -> tuple[tuple[str, str, Endpoint],
         ("GET", "/edits/{id}", admin.versions),
         ("POST", "/edits/{id}/verify", trials.verify),
         ("GET POST", "/edits/{id}/alike", alike),
+        ("POST", "/edits/{id}/suggest", suggesting.suggest),
+        ("POST", "/edits/{id}/suggested", suggesting.keep),
         ("POST", "/edits/{id}/{change}", changes.change),
         ("GET", "/inbox", changes.inbox),
         ("GET", "/inbox/{number:int}", changes.report),

@@ -59,8 +59,8 @@ class Trials:
             self.limits.spend(call.principal, 2)
             async with while_connected(call.request.receive):
                 decision, edited = await self.editor.trial(chat, call.feed)
-                before = await self._answer(chat.body, call.feed)
-                after = before if edited == chat.body else await self._answer(edited, call.feed)
+                before = await self.answer(chat.body, call.feed)
+                after = before if edited == chat.body else await self.answer(edited, call.feed)
         return {
             "decision": decision_json(decision, call.feed),
             "before": before,
@@ -89,14 +89,14 @@ class Trials:
     async def _verdict(self, question: EditQuestion, model: str, feed: EditFeed) -> EditVerdict:
         chat = one_message(model, question.text, max_tokens=_TOKENS)
         decision, body = await self.editor.trial(chat, feed)
-        unedited = None if question.kind.concerns else await self._answer(chat.body, feed)
-        answer = await self._answer(body, feed)
+        unedited = None if question.kind.concerns else await self.answer(chat.body, feed)
+        answer = await self.answer(body, feed)
         edits = tuple(map(named, decision.matched))
         scope = "fired" if edits else "abstained"
         stated = await in_daemon_thread(question.edit.record.states, answer)
         return EditVerdict(question, answer, stated, edits, scope, unedited=unedited)
 
-    async def _answer(self, body: bytes, feed: EditFeed) -> str:
+    async def answer(self, body: bytes, feed: EditFeed) -> str:
         """The text of the upstream's answer to a chat.
 
         Raises UpstreamError, also for a chat that the upstream refuses.
@@ -109,7 +109,7 @@ class Trials:
                 request = json.loads(body)
                 if request.get(OLDER_LIMIT):
                     thinking = {**for_newer_models(request), NEWER_LIMIT: _THOUGHTS}
-                    return await self._answer(json.dumps(thinking).encode(), feed)
+                    return await self.answer(json.dumps(thinking).encode(), feed)
             if reply.status != 200:
                 problem = answer["error"]["message"]
                 raise UpstreamError(f"the upstream refuses the question: {problem}")

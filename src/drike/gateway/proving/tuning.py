@@ -8,9 +8,9 @@ import json
 import random
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import cycle, pairwise
+from itertools import chain, cycle, pairwise
 
 from drike.answers.matching import first_line
 from drike.answers.statements import Stated, stated
@@ -103,7 +103,11 @@ def stored_choice(
 
 @dataclass(frozen=True)
 class Tuning:
-    """What is asked, of a model that chats or not."""
+    """What is asked, of a model that chats or not.
+
+    is_found: whether a gate finds a question's edit, so that it gets the fact where it would be
+    served; None: every question gets it. Questions that the edit does not concern rarely do.
+    """
 
     model: LanguageModel
     placements: Mapping[str, Placement]
@@ -112,6 +116,7 @@ class Tuning:
     price: float  # of a thousand tokens that a placement adds, in S
     confidence: float = 0.95  # with which all tests hold together
     tolerance: float = 0.05  # how much better another placement may be, in S
+    is_found: Callable[[EditQuestion], bool] | None = None
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -127,8 +132,16 @@ class Tuning:
     @property
     def grid(self) -> int:
         """Calls that all questions under all placements take, with those without an edit."""
-        unedited = {question.text for question in self.questions if not question.kind.concerns}
-        return len(self.placements) * len(self.questions) + len(unedited)
+        prompts = {question.text for question in self.questions if not question.kind.concerns}
+        for question in self.questions:
+            facts = self.facts_for(question)
+            prompts |= {_prompt(placement, facts) for placement in self.placements.values()}
+        return len(prompts)
+
+    def facts_for(self, question: EditQuestion) -> Facts:
+        """The fact that a question gets, or none."""
+        gets_it = self.is_found is None or self.is_found(question)
+        return Facts((question.edit,) if gets_it else (), question.text)
 
 
 @dataclass(frozen=True)
@@ -249,47 +262,47 @@ class _Comparison:
         self._aspects: list[Aspect] = []  # of all questions so far
         self._right: dict[str, list[bool]] = defaultdict(list)  # by placement, of each question
         self._tokens = Counter[str]()  # that each placement added to all questions
-        self._unedited: dict[str, str] = {}  # the model's answers without an edit, by question
-        self._calls = 0
+        self._answers: dict[str, str] = {}  # of the model, by prompt
         # Of a single test, so that all hold together for the placement that is best in truth.
         tests = rounds * max(len(self._left) - 1, 1)
         self._level = 1 - (1 - tuning.confidence) / tests
 
     def after(self, questions: Sequence[EditQuestion]) -> Round:
         """What is known after these questions, too."""
-        self._ask_unedited(questions)
         self._ask(questions)
         trials = [*self._ranked(), *self._out]
-        latest = Round(tuple(trials), self._calls)
+        latest = Round(tuple(trials), len(self._answers))
         self._left = [trial.placement for trial in trials[: latest.left]]
         self._out = trials[latest.left :]
         return latest
 
-    def _ask_unedited(self, questions: Sequence[EditQuestion]) -> None:
-        """Ask what the edits do not concern, without an edit."""
-        texts = {question.text for question in questions if not question.kind.concerns}
-        new = sorted(texts - self._unedited.keys())
-        self._unedited |= dict(zip(new, _answers(self._tuning, new), strict=True))
-        self._calls += len(new)
-
     def _ask(self, questions: Sequence[EditQuestion]) -> None:
-        """Ask under all placements that are left, and judge the answers."""
+        """Ask under all placements that are left, and judge the answers.
+
+        What the edits do not concern is asked without them, too.
+        """
         model = self._tuning.model
+        facts = [self._tuning.facts_for(question) for question in questions]
         prompts_by_placement = {
-            name: [_prompt(self._tuning.placements[name], question) for question in questions]
+            name: [_prompt(self._tuning.placements[name], each) for each in facts]
             for name in self._left
         }
-        prompts = [prompt for some in prompts_by_placement.values() for prompt in some]
-        answers = iter(_answers(self._tuning, prompts))
-        self._calls += len(prompts)
+        unedited = [question.text for question in questions if not question.kind.concerns]
+        self._answer([*unedited, *chain.from_iterable(prompts_by_placement.values())])
+
         self._aspects += [question.aspect for question in questions]
         texts = [question.text for question in questions]
-        for name, prompts_of_placement in prompts_by_placement.items():
+        for name, prompts in prompts_by_placement.items():
             self._right[name] += [
-                _is_right(question, next(answers), self._unedited) for question in questions
+                _is_right(question, self._answers[prompt], self._answers)
+                for question, prompt in zip(questions, prompts, strict=True)
             ]
-            added = _tokens(model, prompts_of_placement) - _tokens(model, texts)
-            self._tokens[name] += added
+            self._tokens[name] += _tokens(model, prompts) - _tokens(model, texts)
+
+    def _answer(self, prompts: Iterable[str]) -> None:
+        """Ask what was not asked before."""
+        new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._answers]
+        self._answers |= dict(zip(new, _answers(self._tuning, new), strict=True))
 
     def _ranked(self) -> list[Trial]:
         """The placements that were left: the best, those that may be better, those surely worse."""
@@ -314,10 +327,11 @@ class _Comparison:
         return [best, *sorted(rivals, key=lambda trial: not trial.gain)]
 
 
-def _prompt(placement: Placement, question: EditQuestion) -> str:
-    """A question with its edit's fact where a placement puts it."""
-    facts = Facts((question.edit,), question.text)
-    return question.text.join(placement.around(facts, facts.query, TENANT))
+def _prompt(placement: Placement, facts: Facts) -> str:
+    """A question with its facts where a placement puts them, or as it is without any."""
+    if not facts.edits:
+        return facts.query
+    return facts.query.join(placement.around(facts, facts.query, TENANT))
 
 
 def trial_of(name: str, aspects: Sequence[Aspect], right: Sequence[bool], tokens: int) -> Trial:

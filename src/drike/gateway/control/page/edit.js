@@ -130,7 +130,7 @@ window.editView = ({$, api, h, bdi, fill, button, when, fact, tried, say, refres
     fill($('moves'), ...moves.map((name) => h('button', {type: 'button', class: {approve: 'main', retire: 'danger', reject: 'danger'}[name] || '', onclick: () => (name === 'change' ? openEntry(versions) : openMove(name, versions))}, `${MOVES[name][0]}\u2026`)));
     fill($('proof'));
     $('teach').reset();
-    $('teach').hidden = !moves.includes('change');
+    $('teach').hidden = $('suggest').hidden = !moves.includes('change');
     const decides = ({status}) => !['proposed', 'rejected'].includes(status);
     fill($('versions'), ...[...versions].reverse().map((edit) => logRow(edit, edit.version < now.version && decides(edit))));
     if (!$('details').open) $('details').showModal();
@@ -150,6 +150,36 @@ window.editView = ({$, api, h, bdi, fill, button, when, fact, tried, say, refres
       pill(`took ${proof.took} of ${proof.asked}`, proof.took === proof.asked ? 'good' : 'bad'), ' ',
       proof.others ? pill(`leaked to ${proof.leaked} of ${proof.others}`, proof.leaked ? 'bad' : 'good') : h('span', {class: 'small'}, 'nothing was asked that it does not concern'),
       h('ul', {class: 'list'}, ...proof.failures.map((failure) => h('li', {}, h('div', {class: 'body'}, failure.question, h('div', {class: 'small'}, `${failure.problem}: ${failure.answer}`))))));
+  }
+
+  // Questions that the model would expect of people: those to store are ticked, and what must not be stored says why.
+  async function suggest() {
+    const {id} = versions.at(-1), model = $('model').value.trim();
+    fill($('proof'), h('p', {class: 'muted', role: 'status'}, 'Asking the model\u2026'));
+    let answer;
+    try {
+      answer = await api(`edits/${id}/suggest`, model ? {model} : {});
+    } catch (problem) {
+      return fill($('proof'), h('p', {class: 'wrong'}, `It could not be asked: ${problem.message}`));
+    }
+    const boxes = [];
+    const row = (one) => {
+      const box = h('input', {type: 'checkbox', checked: ''});
+      if (!one.problem) boxes.push([box, one]);
+      return h('li', {}, one.problem ? h('span', {class: 'small'}, h('s', {}, bdi(one.text)), ` ${one.problem}`) : h('label', {class: 'tick'}, box, ' ', bdi(one.text)));
+    };
+    const list = (never, heading) => {
+      const of = answer.suggestions.filter((one) => one.never === never);
+      return of.length ? [h('h3', {}, heading), h('ul', {class: 'list'}, ...of.map(row))] : [];
+    };
+    const lists = [...list(false, 'It will answer'), ...list(true, 'It must not answer')];
+    const keep = tried(async () => {
+      const texts = boxes.filter(([box]) => box.checked).map(([, {text, never}]) => ({text, never}));
+      if (!texts.length) return fill($('proof'));
+      const made = await api(`edits/${id}/suggested`, {texts, model: answer.model, version: answer.version});
+      await changed(made, made.changes.at(-1).status === 'proposed' ? '' : 'The ticked questions are stored.', true);
+    });
+    fill($('proof'), ...lists, boxes.length ? h('div', {class: 'row'}, h('button', {type: 'button', class: 'main', onclick: keep}, may('approve') ? 'Store the ticked ones' : 'Propose the ticked ones')) : h('p', {class: 'muted'}, 'The model wrote no question that could be stored.'));
   }
 
   // Moves
@@ -280,6 +310,7 @@ window.editView = ({$, api, h, bdi, fill, button, when, fact, tried, say, refres
     fill($('proof'), h('p', {class: 'muted', role: 'status'}, 'Asking the model\u2026'));
     fill($('proof'), await proofOf(versions[0].id));
   });
+  act('suggest', 'click', suggest);
   act('ask-it', 'click', () => {
     $('details').close();
     $('question').value = versions.at(-1).query;
