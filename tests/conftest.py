@@ -18,6 +18,7 @@ from hypothesis import settings
 
 from drike.models import named
 from tests.fakes import postgres_servers
+from tests.fakes.resuming import Resuming, sources_now
 from tests.fakes.tally import pytest_addoption, pytest_terminal_summary, tally
 
 __all__ = ["pytest_addoption", "pytest_terminal_summary", "tally"]  # hooks and a fixture
@@ -32,6 +33,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("drike", deadline=None, max_examples=25)
 settings.load_profile("drike")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let `make real` go on where it was stopped."""
+    if config.option.markexpr == "real":
+        config.pluginmanager.register(Resuming(config.cache, sources_now()))
 
 
 gc.set_threshold(200_000, 20, 20)  # garbage is collected seldom, which takes a tenth of the time
