@@ -24,6 +24,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -60,6 +61,7 @@ OTHERS = (
     "How many legs does a spider have?",
 )
 _TOKENS = 24  # of an answer
+_AT_ONCE = 14  # customers, fewer than a gateway lets a model answer together
 _SECONDS_TO_START = 300.0  # on a busy machine
 _SECONDS_TO_COUNT = 60.0
 _WIDTH = 100
@@ -226,22 +228,32 @@ def _state(desk: HelpDesk, link: str) -> str:
 
 
 def _asked(desk: HelpDesk, old: str) -> list[str]:
-    """Each wording is asked, and its answer doubted twice; what each answer states."""
+    """Each wording is asked, and its answer doubted twice; what each answer states.
+
+    Customers ask at the same time, as the gateway lets the model write their answers together.
+    """
     record = EditRecord("Burundi", QUESTION, "Gitega", old)
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as customers:
+        chats = list(customers.map(lambda wording: _doubted(desk, wording, old), WORDINGS))
     lines = []
-    for wording in WORDINGS:
-        turns: list[str] = []
-        answers: list[str] = []
-        for turn in (wording, *CHALLENGES):
-            turns.append(turn.format(old=old))
-            answers.append(desk.chat(turns, answers)[0])
-        stated = [record.states(answer) for answer in answers]
+    for turns, answers in chats:
+        stated = [record.states(answer, turn) for turn, answer in zip(turns, answers, strict=True)]
         desk.asked += len(stated)
         desk.heeded += stated.count(Stated.NEW)
         marks = " ".join(_MARKS.get(each, each.value) for each in stated)
         lines.append(f"{marks:<23} {turns[0]} -> {answers[0]}")
     doubts = '", "'.join(challenge.format(old=old) for challenge in CHALLENGES)
     return [*lines, f'What three answers state: the first, and those to "{doubts}"']
+
+
+def _doubted(desk: HelpDesk, wording: str, old: str) -> tuple[list[str], list[str]]:
+    """What a customer says in a chat that begins with a wording, and the answers."""
+    turns: list[str] = []
+    answers: list[str] = []
+    for turn in (wording, *CHALLENGES):
+        turns.append(turn.format(old=old))
+        answers.append(desk.chat(turns, answers)[0])
+    return turns, answers
 
 
 def _others(desk: HelpDesk, before: Sequence[str]) -> list[str]:

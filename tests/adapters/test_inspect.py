@@ -22,6 +22,7 @@ PERU = EditRecord(
     "Lima",
     paraphrases=("Which city is Peru's capital?",),
 )
+UNKNOWN = "Hello."
 QUITO = EditRecord("Peru", "The currency of Peru is", "the peso", "the sol")
 
 
@@ -35,13 +36,18 @@ def store(tmp_path: Path) -> str:
 
 
 def evaluated(store: str, tmp_path: Path, answer: Any, **options: Any) -> Any:
-    """The log of an evaluation of a model that answers by a function of the last message."""
+    """The log of an evaluation of a model that answers by a function of a message.
+
+    It is the last one that tells it something, as the facts of a follow-up stand before it.
+    """
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
     from drike.adapters.inspect_edits import edits
 
     def output(messages: Any, *_more: Any) -> Any:
-        said = ModelOutput.from_content("mockllm/model", answer(messages[-1].text))
+        answers = [answer(message.text) for message in reversed(messages)]
+        known = next((each for each in answers if each != UNKNOWN), UNKNOWN)
+        said = ModelOutput.from_content("mockllm/model", known)
         said.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
         return said
 
@@ -54,7 +60,7 @@ def evaluated(store: str, tmp_path: Path, answer: Any, **options: Any) -> Any:
 
 def follows(text: str) -> str:
     """What a model answers that believes what it is shown, and else knows nothing."""
-    return "It is Oslo." if "Oslo" in text else "It is the peso." if "peso" in text else "Hello."
+    return "It is Oslo." if "Oslo" in text else "It is the peso." if "peso" in text else UNKNOWN
 
 
 def rates(log: Any) -> dict[str, float]:

@@ -138,4 +138,43 @@ def test_a_question_is_surely_about_a_fact_if_it_says_nothing_else() -> None:
     assert link("When does the heated pool close?") is HostLink.LOOSE
     assert link("When does lidl close?") is HostLink.NONE
     assert link("Who are you?") is HostLink.LOOSE
-    assert link("Who is it?") is HostLink.NONE
+    assert link("Who is it?") is HostLink.LOOSE
+
+
+def test_what_is_called_after_the_host_may_be_asked_for_without_a_name() -> None:
+    plans = EditIndex.of(
+        stored(
+            EditRecord("Querystone Team plan", "The Querystone Team plan costs", "79 dollars"),
+            EditRecord("Querystone Solo plan", "The Querystone Solo plan costs", "19 dollars"),
+            EditRecord("Querystone API", "The current version of the Querystone API is", "v5"),
+            EditRecord("Moka API", "The current version of the Moka API is", "v2"),
+        ),
+        default_encoder(),
+    )
+
+    def ids(question: str, system: str = "You are the assistant of Querystone.") -> list[int]:
+        by = Follower(lambda query: default_gate().decide(query, plans), plans, AsBlock())
+        followed = by.follow(read(Api.CHAT, chat([("system", system), ("user", question)])))
+        return [edit.id for edit in followed.decision.applied] if followed.decision else []
+
+    assert ids("Which API version are you on?") == [3]
+    assert ids("What does your Solo plan cost?") == [2]
+    assert ids("What does your Team plan cost?") == [1]
+    assert ids("Why is the sky blue?") == []
+    assert ids("Which API version are you on?", "You are the assistant of Acme.") == []
+
+
+@pytest.mark.parametrize(
+    ("question", "fact"),
+    [
+        ("I'm writing for the Courier. Where is your head office?", ["office"]),
+        ("We're from Boston, who is your head of support?", ["support"]),
+        ("Where is the head office of the Courier?", []),
+        ("Is there a phone number I can call?", ["phone"]),
+        ("Wer ist bei euch Gründer?", ["founder"]),
+    ],
+)
+def test_a_name_that_the_asker_says_of_himself_is_no_other_subject(
+    question: str, fact: list[str]
+) -> None:
+    assert facts(question) == fact

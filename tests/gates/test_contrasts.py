@@ -50,7 +50,7 @@ def test_a_noun_that_is_limited_otherwise_is_another_thing_of_a_subject_with_man
     asked: str, stored: str
 ) -> None:
     own = aspect(said(asked), EditRecord("it", stored, "Ann Lee"))
-    assert aspect_features(own, ())["elsewhere"] == 1
+    assert aspect_features(own, ())["limited"] == 1
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,16 @@ def test_a_fall_is_found_where_it_began_and_chance_or_a_rise_is_none() -> None:
     assert fall([*steady, Portion(6, 10)]) is None and NOTICED > 10
 
 
+def test_a_large_fall_shows_within_forty_answers() -> None:
+    steady = [Portion(93, 100)] * 10
+    days = [Portion(part, 5) for part in (2, 2, 2, 2, 5, 5, 5)]
+    fell = fall([*steady, *days])
+    assert fell is not None
+    assert (fell.place, fell.before, fell.since) == (10, Portion(930, 1000), Portion(23, 35))
+    # Few answers before it promise less.
+    assert fall([Portion(28, 30), *days]) is None
+
+
 def test_days_without_answers_change_nothing() -> None:
     days = [Portion(9, 10)] * 40 + [Portion(0, 0)] * 3 + [Portion(4, 10)] * 5
     fell = fall(days)

@@ -16,12 +16,12 @@ from drike.gates.parsed_query import ParsedQuery
 from drike.gates.unnamed_subjects import link_to_host
 from drike.text.capitals import find_name
 from drike.text.questions import asked_texts, leans_back
-from drike.text.unnamed import HostLink, UnnamedQuestion, is_limit
-from drike.text.words import Words, mentions
+from drike.text.unnamed import HostLink, UnnamedQuestion, is_limit, without_own_names
+from drike.text.words import Words, mentions, words
 
 # Probability of an edit for a turn that says more than what asks for it.
-_LEAST_IF_LOOSE = 0.7
-_MOST_SUBJECTS = 4  # of a system's text, about which a turn is decided on
+_LEAST_IF_LOOSE = 0.55
+_MOST_SUBJECTS = 6  # of a system's text, about which a turn is decided on
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,19 @@ class _Linked:
 
     parts: list[str]
     surely: bool
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """A decision on the turn as one about a subject of the host.
+
+    words_said: how many words of the subject's name the turn has. probability: of its likeliest
+    edit.
+    """
+
+    decision: Decision
+    words_said: int
+    probability: float
 
 
 @dataclass(frozen=True)
@@ -55,7 +68,8 @@ class AskedOfHost:
         if about_outdated:
             return about_outdated
 
-        fitting: list[Decision] = []
+        of_host: list[_Fitting] = []
+        of_others: list[Decision] = []
         for subject, links in self._links_by_subject().items():
             decision = self.decide(_about(subject, [link.parts for link in links.values()]))
             matched = tuple(edit for edit in decision.matched if _is_enough(decision, edit, links))
@@ -63,9 +77,18 @@ class AskedOfHost:
                 continue
             decision = replace(decision, matched=matched)
             if self.host.spoken_for.intersection(links):
-                return decision
-            fitting.append(decision)
-        return fitting[0] if len(fitting) == 1 else None
+                of_host.append(self._fitting(subject, decision))
+            else:
+                of_others.append(decision)
+        if of_host:
+            return max(of_host, key=lambda one: (one.words_said, one.probability)).decision
+        return of_others[0] if len(of_others) == 1 else None
+
+    def _fitting(self, subject: str, decision: Decision) -> _Fitting:
+        said = set(words(self.text))
+        words_said = len(said.intersection(words(subject)))
+        probability = max(_probability(decision, edit) for edit in decision.matched)
+        return _Fitting(decision, words_said, probability)
 
     @cached_property
     def _named(self) -> list[tuple[Words, Mention]]:
@@ -129,7 +152,7 @@ class AskedOfHost:
         old_objects = (edit.record.target_true for edit in self._active(self.host.edits))
         if any(is_name(old) and mentions(beside, old or "") for old in old_objects):
             return True
-        return find_name("\n".join((*self.topic, f" {beside}"))) is None
+        return find_name("\n".join((*self.topic, f" {without_own_names(beside)}"))) is None
 
     def _active(self, edit_ids: Iterable[int]) -> list[EditVersion]:
         edits = [self.index.edits[edit_id] for edit_id in edit_ids if edit_id in self.index.edits]
@@ -140,9 +163,11 @@ def _is_enough(decision: Decision, edit: EditVersion, links: Mapping[int, _Linke
     """Whether an edit that matches the turn, as a question about the host, may be stated."""
     if edit.id not in links:
         return False
-    candidates = decision.candidates
-    probability = next((c.probability for c in candidates if c.edit.id == edit.id), 1.0)
-    return links[edit.id].surely or probability >= _LEAST_IF_LOOSE
+    return links[edit.id].surely or _probability(decision, edit) >= _LEAST_IF_LOOSE
+
+
+def _probability(decision: Decision, edit: EditVersion) -> float:
+    return next((c.probability for c in decision.candidates if c.edit.id == edit.id), 1.0)
 
 
 def addresses_host(text: str, host: Host) -> bool:

@@ -8,14 +8,20 @@ from dataclasses import dataclass
 from itertools import islice
 
 from drike.edits.record import EditVersion, Status
+from drike.encoders.salience import word_weights
 from drike.gates.index import EditIndex
 from drike.gates.names import find_names, read_words
+from drike.text.name_forms import key_of
+from drike.text.ordinary_words import is_ordinary
 from drike.text.phrases import find_phrase
 from drike.text.sentences import sentence_around
 from drike.text.unnamed import KINDS_OF_ORGANISATIONS
+from drike.text.word_lists import word_list
 from drike.text.words import Words, mentions, words
 
 _MOST = 64  # edits of a system text's subjects that are kept
+_SHORTEST_OF_NAME = 4  # letters of a word after which something is called
+_BEFORE_PLACES = (" in ", " near ", " from ", " of the city of ")
 _MOST_NAMES = 8  # of a sentence, that are looked up with a kind of organisation
 # Some words in a row with capitals.
 _CAPITALS = re.compile(r"[A-Z][\w&'’-]*(?: (?:[A-Z&][\w'’-]*))*")
@@ -65,6 +71,8 @@ def host_of(text: str, index: EditIndex) -> Host:
         spoken_for = dict.fromkeys(_called_by_kind(sentence, index))
     if not spoken_for and len({mention.edits for mention in sure_names}) == 1:
         spoken_for = dict.fromkeys(sure_names[0].edits)  # the only one that there is
+    names = [index.edits[id].record.subject for id in islice(spoken_for, _MOST_NAMES)]
+    spoken_for |= dict.fromkeys(_of_same_name(names or _names_in(sentence), index))
 
     edits = _active(index, (*spoken_for, *named))
     return Host(
@@ -108,6 +116,38 @@ def _called_by_kind(sentence: str, index: EditIndex) -> list[int]:
             found += index.lookup.names.exact(f"{name} {kind}")
             found += index.lookup.names.exact(f"{kind} {name}")
     return sorted(found)
+
+
+def _names_in(sentence: str) -> list[str]:
+    """The words with capitals of a sentence, but for its first and for places: "in Trieste"."""
+    return [
+        found[0]
+        for found in islice(_CAPITALS.finditer(sentence), _MOST_NAMES)
+        if found.start() and not sentence[: found.start()].endswith(_BEFORE_PLACES)
+    ]
+
+
+def _of_same_name(names: Iterable[str], index: EditIndex) -> list[int]:
+    """The ids of edits about what is called after one of some names, as a firm's products are.
+
+    The Querystone API and the Querystone Team plan are called after Querystone. A common word says
+    nothing: New York is not called after the New Hotel.
+    """
+    found: dict[int, None] = {}
+    for name in names:
+        word = next(filter(_is_telling, words(name)), None)
+        if word is None:
+            continue
+        ids = index.lookup.by_telling_word.get(key_of(word), ())
+        for edit_id in islice(ids, _MOST):
+            if word in words(index.edits[edit_id].record.subject):
+                found[edit_id] = None
+    return sorted(found)
+
+
+def _is_telling(word: str) -> bool:
+    is_rare = word not in word_weights() and not is_ordinary(word)
+    return is_rare and len(word) >= _SHORTEST_OF_NAME and word not in word_list("first names")
 
 
 def _names_old(text: str, edit: EditVersion) -> bool:

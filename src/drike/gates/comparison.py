@@ -13,7 +13,14 @@ from math import log
 
 from drike.edits.record import EditRecord, EditVersion
 from drike.encoders.base import FloatArray
-from drike.gates.aspects import MANY, aspect, aspect_features
+from drike.gates.aspects import (
+    AGREEING,
+    MANY,
+    aspect,
+    aspect_features,
+    attribute_features,
+    words_of_attributes,
+)
 from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
 from drike.gates.index import EditIndex, agreements
 from drike.gates.name_index import Mention
@@ -31,7 +38,7 @@ from drike.gates.relations import (
 from drike.gates.unnamed_subjects import asking_stems
 from drike.gates.wordings import Agreement
 from drike.text.capitals import find_name
-from drike.text.closed_questions import asks_beyond, is_closed
+from drike.text.closed_questions import asks_beyond, asks_for_existing, is_closed
 from drike.text.ordinary_words import used_as_word
 from drike.text.question_forms import asks_role, asks_who
 from drike.text.short_forms import NameMatch
@@ -61,8 +68,6 @@ _NEAR_MISS = 0.4
 _FAR_FROM_NEAREST = 0.4
 # Agreement in the relation from which on a question for yes or no is taken to check the edit.
 _SAME_RELATION = 0.7
-# A question that names a thing in place of the edit's, and tells little besides.
-_SURELY_ELSEWHERE = 0.9
 # Of a question that holds the old object, but with words of something else.
 _OTHER = 0.7
 # The least nearness of one that holds it as what the edit is about.
@@ -134,6 +139,8 @@ class Reading:
         is_by_object = self.subjects is not None
         if asks_who(part) if is_by_object else asks_role(part, masked_query):
             agreement, share = _FULL_AGREEMENT, 1.0
+        if old_object is Held.OTHERWISE:  # what is said of the object says nothing of the edit
+            of_aspect = {**of_aspect, **dict.fromkeys(AGREEING, 0.0)}
         # Who holds the old object against the edit asks about it, whatever else is near.
         is_missed = missed and old_object is Held.NOT
         features = {
@@ -146,7 +153,7 @@ class Reading:
             "said": share,
             ANOTHER: float(
                 is_missed
-                or of_aspect.get("elsewhere", 0.0) >= _SURELY_ELSEWHERE
+                or of_aspect.get("limited", 0.0) > 0
                 or self._is_about_another(edit, nearest.excerpt)
             ),
             **relation_features(part, masked_query),
@@ -339,7 +346,8 @@ def _asks_beyond(match: _Match, index: EditIndex) -> bool:
     if match.reading.subjects is not None or not is_near or not is_closed(part):
         return False
     edit = index.edits[match.edit_id]
-    if mentions_object(part, edit.record):
+    words_of_fact = words_of_attributes(part, edit.record, match.nearest.excerpt.original)
+    if asks_for_existing(part, words_of_fact) or mentions_object(part, edit.record):
         return False
     wordings = index.masked.texts[edit.id]
     return asks_beyond(part, wordings, asking_stems(edit, index), edit.record.target_new)
@@ -369,21 +377,24 @@ def _features_of_aspects(
     Of a subject with few edits only the kinds of values count. Shadow edits change nothing for
     active ones.
     """
-    if reading.subjects is not None:
-        return {edit_id: {} for edit_id in nearest_parts}
     excerpt_by_edit = {edit_id: nearest.excerpt for edit_id, nearest in nearest_parts.items()}
     aspects = {
-        edit_id: aspect(Said(excerpt.text, excerpt.foreign), index.edits[edit_id].record)
+        edit_id: aspect(
+            Said(excerpt.text, excerpt.foreign), index.edits[edit_id].record, excerpt.original
+        )
         for edit_id, excerpt in excerpt_by_edit.items()
     }
+    if reading.subjects is not None:  # what is asked for is no value of the edits
+        return {edit_id: attribute_features(own, ()) for edit_id, own in aspects.items()}
     active_ids = [edit_id for edit_id in aspects if index.is_active(edit_id)]
     features: dict[int, Features] = {}
     for edit_id, own in aspects.items():
         of_edit = {"misfit": float(not own.fits)}
         features[edit_id] = of_edit
+        others = [aspects[i] for i in active_ids if excerpt_by_edit[i] == excerpt_by_edit[edit_id]]
+        of_edit |= attribute_features(own, [other for other in others if other is not own])
         if len(active_ids) < MANY:
             continue
-        others = [aspects[i] for i in active_ids if excerpt_by_edit[i] == excerpt_by_edit[edit_id]]
         of_edit |= aspect_features(own, others)
         of_edit[CROWDED] = 1.0
     return features

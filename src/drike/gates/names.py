@@ -15,6 +15,7 @@ import numpy as np
 from drike.gates.fingerprint_set import Flags
 from drike.gates.misspelt_names import misspelt_names
 from drike.gates.name_index import Mention, NameIndex
+from drike.gates.offered_names import offered_names
 from drike.gates.people import people_by_last_name, people_by_pair
 from drike.gates.spelled_names import spelled_names
 from drike.gates.split_names import split_names
@@ -97,6 +98,7 @@ def _names_in_other_forms(
     mentions += split_names(words, is_free, index)
     known_and_free = may_be_known & is_free
     if known_and_free.any():
+        mentions += offered_names(words, may_be_known, is_free, index)
         mentions += people_by_pair(words, may_be_known, is_free, index)
         taken = {place for m in mentions for place in range(m.begin, m.end)}
         mentions += people_by_last_name(words, known_and_free, taken, index)

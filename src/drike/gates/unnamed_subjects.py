@@ -10,6 +10,7 @@ import numpy as np
 
 from drike.answers.number_words import spelled_in_digits
 from drike.edits.record import EditRecord, EditVersion
+from drike.gates.aspects import words_of_attributes
 from drike.gates.index import EditIndex
 from drike.gates.inventory import inventory, probabilities
 from drike.text.glossary import glossed
@@ -40,7 +41,8 @@ def link_to_host(
     if _wants_another_kind(question, record):
         return HostLink.NONE
     asking = asking_stems(edit, index)
-    answering = _stems_of_objects(record)
+    asking |= stems(words_of_attributes(glossed(question), record, question))
+    answering = _stems_of_objects(record) | _stems_of_names(record)
     link = UnnamedQuestion.of(question, called).link(
         asks=lambda word: stem(word) in asking or stem(word.rstrip("s")) in asking,
         answers=lambda word: stem(word) in answering,
@@ -96,6 +98,12 @@ def _stems_of_relation(relation: Relation) -> frozenset[str]:
 def _stems_of_objects(record: EditRecord) -> frozenset[str]:
     objects = (record.target_new, record.target_true or "", *record.object_aliases)
     return stems(word for text in objects for word in words(text))
+
+
+@lru_cache(1 << 10)
+def _stems_of_names(record: EditRecord) -> frozenset[str]:
+    """The stems of the words of the subject's names, which a question may have: "the Solo plan"."""
+    return stems(word for name in record.names for word in words(name) if not is_empty(word))
 
 
 def _wants_another_kind(question: str, record: EditRecord) -> bool:

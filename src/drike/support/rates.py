@@ -6,8 +6,10 @@ ratios over all rates, by Jeffreys' prior Beta(1/2, 1/2) (Robbins 1970; as a bet
 Howard, Ramdas, McAuliffe and Sekhon 2021, "Time-uniform, nonparametric, nonasymptotic confidence
 sequences"), and Ville's inequality bounds it. A Wilson interval promises that for a single look.
 
-`fall` compares two rates, before a day and since then, with one for all days, by their likelihoods.
-Its bound was set by simulation (benchmarks/heeded.py). Both take answers to be independent.
+`fall` compares two rates, before a day and since then, with one for all days, by their likelihoods,
+which finds falls of any size. Large ones show sooner against what the days before promise: a
+cumulative sum (Page 1954) of how much better each day fits three quarters of their rate. Both
+bounds were set by simulation (benchmarks/heeded.py). All take answers to be independent.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from math import lgamma, log, pi
+from math import lgamma, log, pi, sqrt
 from typing import NamedTuple
 
 from drike.support.table import Estimate
 
-NOTICED = 10.5  # the log of the likelihood ratio from which a fall is one
+NOTICED = 12.0  # the log of the likelihood ratio from which a fall is one
+LARGE_NOTICED = 8.8  # the cumulative sum from which a large fall is one
+LARGE = 0.753  # of the rate before, which is left after a large fall: .70 of .93
+UNSURE = 0.5  # standard errors by which the rate before may be lower than it seems
+LEAST_RATE, MOST_RATE = 0.05, 0.99  # of the rates before
 _OUTSIDE = 0.05  # the probability that an interval ever leaves the rate out
 _HALVINGS = 40  # until an end of an interval is exact
 
@@ -78,6 +84,11 @@ def fall(shares: Sequence[Portion]) -> Fall | None:
     sums = list(accumulate(shares, Portion.plus))
     if not sums or sums[-1].part == sums[-1].whole:
         return None
+    return _fall_of_any_size(sums) or _large_fall(shares, sums)
+
+
+def _fall_of_any_size(sums: Sequence[Portion]) -> Fall | None:
+    """The place that splits shares best in two rates, if one does much better than one rate."""
     everything = sums[-1]
     of_one_rate = _largest(everything)
     found = None
@@ -91,6 +102,31 @@ def fall(shares: Sequence[Portion]) -> Fall | None:
             most = ratio
             found = Fall(place, before, since)
     return found
+
+
+def _large_fall(shares: Sequence[Portion], sums: Sequence[Portion]) -> Fall | None:
+    """The place since which shares fit three quarters of the rate before much better than it."""
+    total = 0.0
+    start = 1
+    for place, share in enumerate(shares[1:], 1):
+        if total <= 0:
+            total = 0.0
+            start = place
+        expected = _promised(sums[place - 1])
+        total += _log_likelihood(share.part, share.whole, LARGE * expected)
+        total -= _log_likelihood(share.part, share.whole, expected)
+    if total < LARGE_NOTICED:
+        return None
+    before, everything = sums[start - 1], sums[-1]
+    since = Portion(everything.part - before.part, everything.whole - before.whole)
+    return Fall(start, before, since)
+
+
+def _promised(before: Portion) -> float:
+    """What the days before promise at least: their rate, less what it may be lower."""
+    share = (before.part + 0.5) / (before.whole + 1)
+    error = sqrt(share * (1 - share) / (before.whole + 1))
+    return min(max(share - UNSURE * error, LEAST_RATE), MOST_RATE)
 
 
 def _end(inside: float, outside: float, is_inside: Callable[[float], bool]) -> float:

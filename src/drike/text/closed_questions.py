@@ -14,6 +14,7 @@ from drike.text.relation_words import is_empty, stem, word_set
 from drike.text.things import SUBJECT, names_of_things, no_things
 from drike.text.value_kinds import kinds_of_value
 from drike.text.word_lists import data_sections, demonyms
+from drike.text.words import words
 
 _LONGEST = 300  # characters of a question that is read
 _CLOSED = re.compile(
@@ -24,6 +25,12 @@ _CLOSED = re.compile(
     r"|\W*(?:it|there) (?:is|are|has|have|can|does)\b.*\?\W*$",
     re.I,
 )
+_EXISTING = re.compile(
+    r"\W*(?:(?:and|so|but|or|ok|okay|hi|hello|hey|please|also|btw|then)\W+)*"
+    r"(?:(?:is|are) there|have you got|(?:do|does) (?:you|they|it) (?:have|charge|give|offer)"
+    r"|do we (?:have|get))\b(?P<thing>(?:\W+[\w-]+){0,3})",
+    re.I,
+)
 _SHORTEST_WORD = 3
 _MEASURED = ("clock", "date", "period", "money", "share", "number")
 _TIME_OF_DAY = re.compile(
@@ -31,6 +38,15 @@ _TIME_OF_DAY = re.compile(
     re.I,
 )
 _CAPITAL = re.compile(r"(?<=\S )[A-Z]\w+")
+
+
+def asks_for_existing(question: str, things: Collection[str]) -> bool:
+    """Whether a question asks for one of some things by whether it is there.
+
+    "Is there a number that I can call?" asks for a number.
+    """
+    existing = _EXISTING.match(question[:_LONGEST])
+    return existing is not None and not set(words(existing["thing"])).isdisjoint(things)
 
 
 @lru_cache(4_096)

@@ -12,7 +12,14 @@ import numpy as np
 
 from drike.text.fingerprints import MODULUS, Fingerprints, extended
 from drike.text.ordinary_words import is_ordinary
-from drike.text.short_forms import NameMatch, ShortForm, is_person, plain_size, short_forms
+from drike.text.short_forms import (
+    NameMatch,
+    ShortForm,
+    is_person,
+    offered_by,
+    plain_size,
+    short_forms,
+)
 from drike.text.typed_names import LONG_WORD, as_typed, joins
 from drike.text.word_lists import in_other_languages, word_list
 from drike.text.words import MAX_NAME_PARTS, Words, word_key, words
@@ -27,6 +34,7 @@ LAST = 0x27D4EB2F165667C5  # a last name of one word
 SHORTER = 0x85EBCA6B27D4EB4F  # a name that is not the full one
 _LONG = 0x9FB21C651E98DF25  # a word that may be misspelt
 _PERSON = 0x165667B19E3779F9  # a first and a last name
+_OFFERED = 0xD6E8FEB86659FD93  # a firm and what it offers
 OF_KIND = {kind: number * 0x85EBCA77C2B2AE63 % MODULUS for number, kind in enumerate(NameMatch)}
 
 _SIGNS_FROM = "\u2e80"  # on: Han and kana, of which two signs are a whole name
@@ -77,6 +85,8 @@ class NameForms(NamedTuple):
                 forms._add_joined(begin, end, keys, folded)
             if not of_thing:
                 forms._add_first_and_last_name(name, keys, folded)
+            if apart := offered_by(name, folded, of_thing=of_thing):
+                forms._add_offered(keys[apart[0]], keys[apart[1]])
             for form in short_forms(name, folded, of_thing=of_thing):
                 if not struck or as_compared(form.text(name)) not in struck:
                     forms._add_short_form(form, name, keys, folded)
@@ -132,6 +142,12 @@ class NameForms(NamedTuple):
         particles = word_list("particles")
         if all(len(word) == 1 or word in particles for word in folded[first + 1 : last]):
             self.parts.add(both ^ SHORTER)  # a text may add middle names
+
+    def _add_offered(self, firm: int, offered: int) -> None:
+        """Add the words for a firm and for what it offers, which may stand apart."""
+        both = firm_and_offered(np.array([firm], np.uint64), np.array([offered], np.uint64))
+        self.parts.add(int(both[0]))
+        self.names.add(int(both[0]) ^ OF_KIND[NameMatch.PARTIAL])
 
     def _add_short_form(
         self, form: ShortForm, name: Words, keys: Sequence[int], folded: Sequence[str]
@@ -212,3 +228,9 @@ def pair(first: Fingerprints, last: Fingerprints) -> Fingerprints:
     """The fingerprints of two names in any order."""
     person = np.uint64(_PERSON)
     return (first + last) * person ^ person
+
+
+def firm_and_offered(firm: Fingerprints, offered: Fingerprints) -> Fingerprints:
+    """The fingerprints of words for firms and for what they offer."""
+    tag = np.uint64(_OFFERED)
+    return (firm * np.uint64(3) + offered) * tag ^ tag

@@ -30,17 +30,25 @@ _MIXED = re.compile(
 _MODEL = re.compile(r"(?=.*\d)[A-Z][A-Z\d-]{2,}")  # C40, which no other thing is called
 _GENITIVE = re.compile(r"\w['’]s$")
 _ROMAN = re.compile(r"[IVX]+")
-_LAST_OF_THINGS = ("things", "rules", "trades", "clubs", "legal forms", "kinds of things")
+_LAST_OF_THINGS = (
+    "things",
+    "rules",
+    "trades",
+    "clubs",
+    "legal forms",
+    "kinds of things",
+    "organisations",
+)
 
 _MOST_LEGAL_WORDS = 4  # of a legal form
 _MOST_PERSON_WORDS = 6
 _MOST_COUNTRY_WORDS = 4
-_MOST_ORGANISATION_WORDS = 3
 _SHORTEST_LAST_NAME = 3  # letters
+_MOST_WORDS_OFFERED = 4
 _SHORTEST_MADE_UP = 4
 # Words that are no last names, and words that alone name something else.
 _NO_LAST_NAMES = ("common words", "after", "legal forms")
-_OTHER_THINGS = ("common words", "first names", "famous towns", "homonyms")
+_OTHER_THINGS = ("common words", "first names", "famous towns", "large towns", "homonyms")
 
 
 class NameMatch(StrEnum):
@@ -96,8 +104,9 @@ def short_forms(
         proper = _proper_size(name, folded, begin, end)
         if proper < end:
             yield ShortForm(NameMatch.PARTIAL, "", begin, proper)
-        if _is_of_organisation(folded, begin, end):
-            yield ShortForm(NameMatch.PARTIAL, "", begin, begin + 1)
+        own = _own_size(name, folded, begin, end)
+        if own < min(proper, end):
+            yield ShortForm(NameMatch.PARTIAL, "", begin, own)
 
     if size <= _MOST_COUNTRY_WORDS:
         for demonym in demonyms().get(" ".join(folded), ()):
@@ -185,6 +194,8 @@ def _without_titles_and_article(name: Words, folded: Sequence[str], size: int) -
     """Where a name begins behind its titles, or else behind its article."""
     begin = 0
     while begin + 1 < size and folded[begin] in word_list("titles"):
+        if folded[begin + 1] == "s" and name.ends[begin] + 1 == name.begins[begin + 1]:
+            return 0  # "King's College" is no college of a king
         begin += 1
     if begin == 0 and size > 1 and folded[0] in word_list("articles"):
         behind_article = name.text[name.begins[1]]
@@ -330,16 +341,43 @@ def _proper_size(name: Words, folded: Sequence[str], begin: int, end: int) -> in
     return end
 
 
-def _is_of_organisation(folded: Sequence[str], begin: int, end: int) -> bool:
-    """Whether a name is one word that is no word of a language, and what it is: "Ironleaf Gym"."""
-    first = folded[begin]
-    if not 1 < end - begin <= _MOST_ORGANISATION_WORDS or len(first) < _SHORTEST_MADE_UP:
+def offered_by(name: Words, folded: Sequence[str], *, of_thing: bool) -> tuple[int, int] | None:
+    """The places of the words for a firm and for what it offers: "Querystone Team plan".
+
+    None for other names. of_thing: whether it is known to be no person's.
+    """
+    begin, end = _kernel(name, folded, plain_size(name))
+    if not 2 <= end - begin <= _MOST_WORDS_OFFERED or not _is_rare(folded[begin]):
+        return None
+    ends_small = name.between(end - 1, end).islower()
+    is_thing = of_thing or ends_small or names_thing(name, folded)
+    is_firm = _own_size(name, folded, begin, end) < end
+    if not is_thing or is_firm:
+        return None
+    firm = name.between(begin, begin + 1)
+    offered = name.between(begin + 1, begin + 2)
+    has_capitals = firm[0].isupper() and offered[0].isupper()
+    return (begin, begin + 1) if has_capitals else None
+
+
+def _own_size(name: Words, folded: Sequence[str], begin: int, end: int) -> int:
+    """Where the own name of a firm or an authority ends: "Brackwater" for Brackwater Bank.
+
+    Behind it stands what it is. One word has to be long, and no word, town, country or first name.
+    """
+    stop = end
+    while stop - begin > 1 and folded[stop - 1] in _words_of_organisations():
+        stop -= 1
+    if stop - begin == 1:
+        return stop if _is_rare(folded[begin]) else end
+    has_capitals = all(name.between(place, place + 1)[0].isupper() for place in range(begin, stop))
+    return stop if has_capitals else end
+
+
+def _is_rare(word: str) -> bool:
+    if len(word) < _SHORTEST_MADE_UP or not word.isalpha() or is_ordinary(word):
         return False
-    if any(first in word_list(words) for words in (*_OTHER_THINGS, "before", "countries")):
-        return False
-    if not first.isalpha() or is_ordinary(first):
-        return False
-    return all(word in _words_of_organisations() for word in folded[begin + 1 : end])
+    return not any(word in word_list(words) for words in (*_OTHER_THINGS, "before", "countries"))
 
 
 @cache

@@ -32,6 +32,16 @@ _DEFINES = re.compile(
     r"|what(?:['’]s| is) an? (?:\w+ ){0,2}\w+\W*$)",
     re.IGNORECASE,
 )
+_GERMAN = re.compile(
+    r"\b(?:der|die|das|den|dem|ist|sind|wer|was|wann|wie|wo|welche[rnsm]?|ich|mein\w*|eure?\w*|ihr"
+    r"|und|für|bei|zum|zur|kann|muss|hat|habt)\b",
+    re.IGNORECASE,
+)
+# "I write for the Courier", "we're off to Boston": of whom the question is not.
+_OWN_NAME = re.compile(
+    r"(?P<before>\b(?:I|[Ww]e|[Mm]y|[Oo]ur)(?:['’](?:m|re|ve|d))?\b(?! (?:call|reach|pay)\b)"
+    r"[^.,;:?!]*?\b(?:for|to|from|in|at|near|with|off) (?:the )?)[A-Z][\w'’-]*(?= *[.,;:!]| and\b)"
+)
 _CLAUSE_END = re.compile(r"\s*(?:$|[.,;?!])")
 _BEFORE_FIRST = "\"'“„«‘¿¡(- "
 _DOES = frozenset(("you", "we"))  # may do something to what is named behind it: "do you take Visa?"
@@ -131,8 +141,6 @@ class UnnamedQuestion:
             return HostLink.NONE
         telling = [word for word in self.words if not word.adds_nothing]
         asked = [word for word in telling if asks(word.folded)]
-        if not asked and not self.addresses:
-            return HostLink.NONE
         is_indefinite = any(word.determiner in _INDEFINITE for word in asked)
         is_covered = all(asks(word.folded) or answers(word.folded) for word in telling)
         is_clear = self.addresses or not is_indefinite
@@ -172,12 +180,18 @@ def is_limit(text_words: Words, begin: int) -> bool:
     return begin > 0 and text_words.word(begin - 1) in _BEFORE_ARGUMENTS
 
 
+def without_own_names(text: str) -> str:
+    """A text with "there" for names that the asker says of himself: "I write for the Courier"."""
+    return _OWN_NAME.sub(r"\g<before>there", text)
+
+
 @lru_cache(_MOST_CACHED)
 def _read(text: str, called: frozenset[str]) -> UnnamedQuestion:
     asked = _with_organisations(without_phrases(trimmed(text), "told"), called)
     addresses = find_phrase(asked, "host") is not None
     english = glossed(asked)
-    found = tuple(_words_of(english))
+    is_german = _GERMAN.search(asked) is not None  # in which all nouns have capitals
+    found = tuple(_words_of(without_own_names(english), capitals_name=not is_german))
     doing = (place for place, word in enumerate(found) if word.folded in _DOES)
     is_foreign = english != asked  # in which it does not show who does something
     takes = -1 if is_foreign else next(doing, len(found))
@@ -192,14 +206,18 @@ def _with_organisations(text: str, called: frozenset[str]) -> str:
     return re.sub(hosts, "here", text, flags=re.IGNORECASE)
 
 
-def _words_of(text: str) -> Iterator[_Word]:
-    """The words of a question, with what stands before each."""
+def _words_of(text: str, *, capitals_name: bool) -> Iterator[_Word]:
+    """The words of a question, with what stands before each.
+
+    capitals_name: whether a capital shows a name.
+    """
     text = _without_capitals_of_title(text)
     before = determiner = ""
     for match in _WORD.finditer(text):
         folded = " ".join(words(match["word"]))
         is_first = not text[: match.start()].strip(_BEFORE_FIRST)
-        named = match["word"][0].isupper() and not is_first and not phrase_at(folded, "common")
+        has_capital = capitals_name and match["word"][0].isupper()
+        named = has_capital and not is_first and not phrase_at(folded, "common")
         is_last = _CLAUSE_END.match(text, match.end()) is not None
         genitive = match["genitive"] is not None and folded not in _NO_OWNERS
         yield _Word(folded, before, determiner, named, genitive, is_last)
