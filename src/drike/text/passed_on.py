@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from drike.text.characters import is_sign
 from drike.text.phrases import phrase_at
 from drike.text.sentences import (
     QUOTED,
@@ -23,6 +24,7 @@ from drike.text.sentences import (
     sentences_of,
 )
 from drike.text.transcripts import last_said_by_user
+from drike.text.words import Words
 
 _LONGEST = 20_000  # characters of a text that is read so
 _ENDS = 2_000  # characters at either end, in which an instruction to answer is looked for
@@ -76,6 +78,7 @@ _JOINED = re.compile(
 _TELLS = re.compile(r"\b(?:i|we|he|she|they|ich|wir|yo|je|nous)\b|我", re.IGNORECASE)
 _ASKS = re.compile(r"[?？]")
 _COLON = re.compile(r"\s*：\s*|\s*:(?!//)[*_]*\s*(?=\S|$)")
+_LEAST_SIGNS = 3  # of a text in a script without spaces that is no id or kind
 _SPACES = " \t\r\n"
 _MARKS = f"\"'“”„«»「」『』`*_{_SPACES}"
 
@@ -99,6 +102,7 @@ _MARKUP = re.compile(r"</?[A-Za-z_][\w-]*(?:[ \t][^<>\n]{0,200})?>")
 # Fields of objects that hold what somebody says, the first that there is.
 _SAYING = ("question", "query", "text", "message", "content", "body", "input", "prompt", "request")
 _NESTED = ("messages", "conversation", "history", "data", "payload", "ticket", "event")
+_DEEPEST = 7  # object within an object
 _OTHERS = frozenset(("assistant", "system", "bot", "agent", "tool", "developer"))
 
 
@@ -150,7 +154,7 @@ def _in_json(text: str) -> PassedOn | None:
 
 def _last_said(value: object, depth: int = 0) -> str | None:
     """The last text in an object that a user says."""
-    if depth > len(_NESTED):
+    if depth > _DEEPEST:
         return None
     if isinstance(value, list):
         said = (_last_said(item, depth + 1) for item in reversed(value))
@@ -170,7 +174,15 @@ def _is_others(message: dict[str, object]) -> bool:
 def _own_text(message: dict[str, object]) -> str | None:
     """What a message says in a field of its own."""
     texts = (message.get(name) for name in _SAYING)
-    return next((text for text in texts if isinstance(text, str) and " " in text.strip()), None)
+    return next((text for text in texts if isinstance(text, str) and _has_words(text)), None)
+
+
+def _has_words(text: str) -> bool:
+    """Whether a text has several words, and is no id or kind."""
+    if " " in text.strip() or text.isascii():
+        return " " in text.strip()
+    Words.of(text)  # by which its characters are known
+    return sum(map(is_sign, text)) >= _LEAST_SIGNS
 
 
 # Templates
