@@ -23,6 +23,7 @@ from drike.conversations.hosts import host_of
 from drike.conversations.imitations import harmless, texts_in
 from drike.conversations.memory import Memory, SourceFacts, Standing, TurnFacts, digest
 from drike.conversations.rendering import Around, Facts, Occasion, Placement
+from drike.conversations.siblings import asked_of, is_other_number, only_name, sibling
 from drike.conversations.turns import Api, Conversation, JsonPath, Speaker, Turn
 from drike.edits.record import EditVersion, Status
 from drike.gates.decision import MOST_MATCHED, Decision
@@ -202,8 +203,10 @@ class Follower:
         earlier = standing.topic
         if not earlier:  # as where the upstream stores these turns: only their edits are known here
             earlier = tuple(dict.fromkeys(edit.record.subject for edit in standing.edits))
-        decision = self._decided_with_earlier(earlier, text, decision_alone)
-        decision = self._about_what_is_asked_now(decision, text, standing)
+        decision = self._about_sibling(earlier, text, standing)
+        if decision is None:
+            decision = self._decided_with_earlier(earlier, text, decision_alone)
+            decision = self._about_what_is_asked_now(decision, text, standing)
         if not decision.applied or addresses_host(text, standing.host):
             decision = self._about_host(text, standing) or decision
         next_standing = replace(
@@ -286,6 +289,22 @@ class Follower:
             edit for edit in decision.matched if edit.id in asked_now or edit.id not in before
         )
         return replace(decision, matched=matched, reason=decision.reason if matched else _NOT_NOW)
+
+    def _about_sibling(
+        self, earlier: Sequence[str], text: str, standing: Standing
+    ) -> Decision | None:
+        """The decision on the question before, of a sibling of its subject that a turn names.
+
+        None where it names none. "And the 6?" behind the price of Tindra 5 is of Tindra 6.
+        """
+        name = only_name(text)
+        for subject in dict.fromkeys(edit.record.subject for edit in standing.edits if name):
+            other = sibling(subject, name, self.index)
+            if not other and not is_other_number(subject, name):
+                continue
+            other = other or f"{subject.rpartition(' ')[0]} {name}"
+            return self.decide(asked_of(other, subject, name, earlier[-1]))
+        return None
 
     def _asked_instead(self, text: str, standing: Standing) -> tuple[EditVersion, ...]:
         """The edits that differ from those of the question before by what a turn says instead.

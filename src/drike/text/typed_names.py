@@ -29,12 +29,13 @@ _LEAST_WITHOUT_SMALL = 3  # words of a name from which "of" may be left out
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 _NORDIC = str.maketrans({"ø": "oe", "å": "aa", "Ø": "Oe", "Å": "Aa"})
 _MOST_FORMS = 24  # of a name
+_MOST_TURNED = 5  # words of a name of which the last may come first
 
 
 def as_typed(name: str) -> list[str]:
     """Other ways to type a name, the likeliest first; not the name itself."""
     forms = dict.fromkeys([name])
-    for ways in (_with_other_signs, _with_short_words, _without_small_words):
+    for ways in (_turned, _with_other_signs, _with_short_words, _without_small_words):
         for form in list(forms):
             forms |= dict.fromkeys(ways(form))
     del forms[name]
@@ -80,6 +81,24 @@ def _with_other_signs(name: str) -> Iterator[str]:
         for letters in (_UMLAUTS, _NORDIC):
             if name.translate(letters) != name:
                 yield name.translate(letters)
+
+
+def _turned(name: str) -> Iterator[str]:
+    """What a firm offers before the firm: "Team plan of Querystone", "Leeds branch of Bank X"."""
+    written = name.split(" ")
+    size = len(written)
+    is_of_thing = written[-1].islower() or written[-1].lower() in _kinds_of_things()
+    if not is_of_thing or not 2 < size <= _MOST_TURNED or not written[0][0].isupper():
+        return
+    for place in range(1, size - 1):
+        firm = " ".join(written[:place])
+        offered = " ".join(written[place:])
+        yield from (f"{offered} {joining} {firm}" for joining in ("of", "at", "from"))
+
+
+@cache
+def _kinds_of_things() -> frozenset[str]:
+    return word_list("kinds of things") | word_list("things")
 
 
 def _with_other_initials(name: str) -> Iterator[str]:
