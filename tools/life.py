@@ -61,7 +61,7 @@ OTHERS = (
     "How many legs does a spider have?",
 )
 _TOKENS = 24  # of an answer
-_AT_ONCE = 7  # customers
+_AT_ONCE = 14  # customers, fewer than a gateway lets a model answer together
 _SECONDS_TO_START = 300.0  # on a busy machine
 _SECONDS_TO_COUNT = 60.0
 _WIDTH = 100
@@ -237,7 +237,7 @@ def _asked(desk: HelpDesk, old: str) -> list[str]:
         chats = list(customers.map(lambda wording: _doubted(desk, wording, old), WORDINGS))
     lines = []
     for turns, answers in chats:
-        stated = [record.states(answer, turns[0]) for answer in answers]
+        stated = [record.states(answer, turn) for turn, answer in zip(turns, answers, strict=True)]
         desk.asked += len(stated)
         desk.heeded += stated.count(Stated.NEW)
         marks = " ".join(_MARKS.get(each, each.value) for each in stated)

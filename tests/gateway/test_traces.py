@@ -282,6 +282,30 @@ def test_streams_say_what_answers_in_one_piece_say(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("value", [10**400, -(10**400), 2**70, True, "9", None, [1], {}])
+def test_no_number_of_a_request_keeps_it_or_its_trace_from_passing(
+    value: object, collector: tuple[Collector, str], tmp_path: Path
+) -> None:
+    gathered, endpoint = collector
+    exporter = OTLPSpanExporter(endpoint=endpoint)
+    names = ("max_tokens", "temperature", "top_p", "seed")
+    body = {
+        "model": "gpt-5",
+        "messages": [{"role": "user", "content": QUESTION}],
+        **dict.fromkeys(names, value),
+    }
+    with (
+        upstream(answering(ANSWER)) as above,
+        traced(above.url, tmp_path, exporter, texts=True) as (gateway, traces),
+    ):
+        status, _, _ = gateway.ask("POST", "/v1/chat/completions", json.dumps(body).encode())
+        call = gathered.named("chat gpt-5", traces)
+        assert traces.held == 0
+    assert status == 200 and json.loads(above.calls[-1].body)["seed"] == value
+    given = {name.rpartition(".")[2] for name in call if name.startswith("gen_ai.request.")}
+    assert given == ({"model", "temperature", "top_p"} if value == 2**70 else {"model"})
+
+
 def test_failures_are_errors_of_the_right_span(tmp_path: Path) -> None:
     spans = InMemorySpanExporter()
     refusing = answering({"error": {"message": "no"}}, 429)

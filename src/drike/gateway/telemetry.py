@@ -133,6 +133,7 @@ class TelemetryTraces(Traces):
         self.texts = texts
         self.redact = redact
         self.held = 0  # bytes of requests whose texts wait for their answers
+        self._holding = threading.Lock()  # requests come in one thread, and are judged in another
 
     def begin(self, call: UpstreamCall, path: str, began: float) -> RequestTrace:
         """As `Traces` says; requests whose texts are not read have none."""
@@ -141,6 +142,19 @@ class TelemetryTraces(Traces):
         if (api is None and not is_guardrail) or call.endpoint in COUNTS_TOKENS:
             return NO_TRACE
         return _Spans(self, call, path, api or Api.CHAT, began)
+
+    def hold(self, size: int) -> bool:
+        """Whether there is room for so many bytes of a request, which then are held."""
+        with self._holding:
+            if self.held + size > _MOST_HELD:
+                return False
+            self.held += size
+            return True
+
+    def release(self, size: int) -> None:
+        """Let go of so many bytes."""
+        with self._holding:
+            self.held -= size
 
     def close(self) -> None:
         """As `Traces` says; a collector that hangs is left behind."""
@@ -246,16 +260,14 @@ class _Spans(RequestTrace):
         given = edited.request.values if edited.request else {}
         self._streams = given.get("stream") is True
         for name, (attribute, kind) in _PARAMETERS.items():
-            value = given.get(name)
-            if isinstance(value, kind) or (kind is float and type(value) is int):
-                values[attribute] = kind(value)
+            value = _as_kind(given.get(name), kind)
+            if value is not None:
+                values[attribute] = value
         return values
 
     def _hold(self, body: bytes) -> None:
         """Keep a request's body until its answer is judged, if there is room for it."""
-        traces = self._traces
-        if len(body) <= _LONGEST_BODY and traces.held + len(body) <= _MOST_HELD:
-            traces.held += len(body)
+        if len(body) <= _LONGEST_BODY and self._traces.hold(len(body)):
             self._body = body
 
     def first_chunk(self) -> None:
@@ -320,7 +332,7 @@ class _Spans(RequestTrace):
         if self._model_call:
             self._model_call.end(self._answered_at or self._ended_at)
         self._request.end(self._ended_at)
-        self._traces.held -= len(self._body)
+        self._traces.release(len(self._body))
         self._body = b""
 
     def _values_of_answer(self, text: str | None) -> dict[str, TraceValue]:
@@ -375,6 +387,18 @@ class _Sender(SpanExporter):
     def shutdown(self) -> None:
         """Stop sending."""
         self._exporter.shutdown()
+
+
+def _as_kind(value: object, kind: type[int | float]) -> TraceValue | None:
+    """A parameter of a request as a trace takes it; None for any other value."""
+    if kind is float and type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:  # a client may write any number
+            return None
+    if isinstance(value, kind) and type(value) is kind:  # a bool is an int, too
+        return value
+    return None
 
 
 def _provider(upstream: Any, api: Api) -> str:
