@@ -63,7 +63,7 @@ OF_OBJECTS = ("object", "closed", "others", "subject")  # a crowded subject is n
 PUBLIC_QUESTIONS = 250  # of each kind of a data set
 PUBLIC_SHARE = 0.5  # what public examples count for
 CAUTION = 1.3  # what an example of a firm counts for that no fact concerns
-EAGER = 0.35  # what the bias of the head for few gets besides: as many paraphrases of public edits are found as before
+EAGER = 0.15  # what the bias of the head for few gets besides: as many paraphrases of public edits are found as before
 KEPT, NEW = (
     20.0,
     1.0,

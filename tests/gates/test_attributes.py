@@ -98,3 +98,10 @@ FACTS = (
 def test_the_gate_finds_what_is_asked_for_in_other_words(question: str, ids: list[int]) -> None:
     index = EditIndex.of(stored(*FACTS), default_encoder())
     assert [edit.id for edit in default_gate().decide(question, index).matched] == ids
+
+
+def test_the_old_object_in_any_role_covers_nothing() -> None:
+    record = EditRecord("Villa Aurelia", "The designer of Villa Aurelia is", "Greta", "Ansbach")
+    asked = said("Did Ansbach ever visit it?")
+    assert aspect(asked, record).covered == 0
+    assert aspect(said("Did Greta ever visit it?"), record).covered > 0

@@ -96,7 +96,7 @@ def _asked_in(question: str, original: str) -> dict[str, frozenset[str]]:
 
 @dataclass(frozen=True)
 class _Fact:
-    """What an edit says: attributes, and the stems of its words, their synonyms and its objects."""
+    """What an edit says: attributes, and the stems of its words, their synonyms, its new object."""
 
     attributes: frozenset[str]
     stems: frozenset[str]
@@ -111,7 +111,8 @@ def _fact_of(record: EditRecord) -> _Fact:
         english = glossed(text)
         attributes |= stated_attributes(text) | stated_attributes(english)
         own |= stems(names_of_things(english))
-    objects = stems(words(f"{record.target_new} {record.target_true or ''}"))
+    # Not the old object: it may be named in any role, of which `share_said` and premises judge.
+    objects = stems(words(record.target_new))
     return _Fact(attributes, own | synonyms(own) | objects)
 
 
