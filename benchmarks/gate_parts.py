@@ -5,8 +5,8 @@ all candidates stands in for it; the heads are not fitted anew, which flatters t
 phrases (read as if it were empty). Each is left out in a process of its own, before anything is read.
 
 The questions are the development halves of the sets of firms (`firms.py`), our own (`questions.py`), those that
-presuppose what an edit changed (`premises.py`), and published ones (`gate.py`: the first half of HalluEditBench and
-of QAEdit, every twentieth question) if the folder --data is there. *Present* and *needless* are as in these: the share of
+presuppose what an edit changed (`premises.py`), and published ones (`gate.py`: the first half of HalluEditBench and of
+QAEdit, every twentieth question) if the folder --data is there. *Present* and *needless* are as in these: the share of
 questions that want edits which get them all, and of those that want none which get any. A row says what leaving the
 part out changes. A part that changes nothing by .003 or more anywhere is worth nothing here, which does not say that it
 is worth nothing elsewhere: lists of other languages have few questions here.
