@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated
 
 from drike.cli import models, setups
@@ -142,6 +143,7 @@ def _found_by_gate(store: EditStore) -> Callable[[EditQuestion], bool]:
     """Whether the store's gate finds the edit of a question. Raises StoreError."""
     live = LiveEdits(store).refresh()
 
+    @cache  # a question is asked under every placement, and counted
     def is_found(question: EditQuestion) -> bool:
         applied = live.gate.decide(question.text, live.view.index).applied
         return any(edit.id == question.edit.id for edit in applied)

@@ -48,12 +48,8 @@ def asked_of(other: str, subject: str, name: str, question: str) -> str:
 
 def is_other_number(subject: str, name: str) -> bool:
     """Whether a name is a number, and a subject ends with another one: no fact is about both."""
-    last_word = subject.split()[-1:]
-    return (
-        bool(last_word)
-        and all(map(_NUMBER.fullmatch, (name, *last_word)))
-        and (last_word[0] != name)
-    )
+    last_word = subject.rpartition(" ")[2]
+    return bool(_NUMBER.fullmatch(name) and _NUMBER.fullmatch(last_word)) and last_word != name
 
 
 def _with_words_replaced(words: list[str], name: str) -> Iterator[str]:
