@@ -96,7 +96,7 @@ def tune_(
         tuning.save_choice(opened_store, choice)
         draw(_table(latest, plan, opened.name))
         say(f"{opened_store.name} has the placement {choice.placement} from now on")
-        _say_how_sure(latest, plan)
+        _say_how_sure(latest, choice)
 
 
 def _questions(store: EditStore, base: TrainedRun | None, most: int) -> list[EditQuestion]:
@@ -194,18 +194,18 @@ def _choice(
     )
 
 
-def _say_how_sure(latest: tuning.Round, plan: tuning.Tuning) -> None:
+def _say_how_sure(latest: tuning.Round, choice: tuning.ChosenPlacement) -> None:
     if latest.left == 1:
         others = "every other one is worse"
     else:
         others = f"none is better by more than {latest.better:.2f}"
-    say(f"At confidence {plan.confidence:g} {others}, in S less the price of tokens")
+    say(f"At confidence {choice.confidence:g} {others}, in S less the price of tokens")
     if latest.better > _UNSURE:
         note(
             "the questions are few: add edits and paraphrases, or give a training run (--run), "
             "and choose again"
         )
-    say(f"{latest.calls:,} calls; all questions under all placements take {plan.grid:,}")
+    say(f"{latest.calls:,} calls; all questions under all placements take {choice.grid:,}")
 
 
 def _table(latest: tuning.Round, plan: tuning.Tuning, model: str) -> Table:
