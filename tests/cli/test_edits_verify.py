@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -20,6 +19,7 @@ from drike.gateway.start import start
 from drike.stores.opening import open_store
 from drike.stores.verifications import Verifications
 from tests.fakes.commands import run
+from tests.fakes.ports import free_port
 from tests.fakes.upstreams import (
     RawHandler,
     Received,
@@ -248,11 +248,6 @@ def test_what_a_running_gateway_decided_is_asked_anew(capsys: pytest.CaptureFixt
             assert "its mode is shadow" in said and "kept for a day" not in said
         with served(above.url, port=port) as again:
             assert again == gateway and "took on" in verify(capsys, "--gateway", gateway)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def test_what_proves_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,7 @@ from drike.stores.opening import TENANT
 from drike.stores.sqlite import SqliteStore
 from tests.fakes.commands import run
 from tests.fakes.gateways import FewShots, ask, decided
+from tests.fakes.ports import free_port, free_ports
 from tests.fakes.suggestible_task import UNTRAINED
 
 
@@ -46,13 +47,6 @@ def few_shots(*_: object) -> OpenedEditor:
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert run("serve", *arguments) in (1, 2)
     return " ".join(capsys.readouterr().err.split())
-
-
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
-        number: int = listening.getsockname()[1]
-    return number
 
 
 @pytest.fixture
@@ -124,7 +118,7 @@ def test_the_ports_open_once_requests_can_be_answered(
 ) -> None:
     with closing(SqliteStore(here / "edits.db")) as store:
         store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
-    ports = [free_port(), free_port()]
+    ports = free_ports(2)
     refusing: list[bool] = []
 
     def look(*_: object) -> None:
@@ -233,8 +227,7 @@ def test_a_damaged_store_is_refused_and_frees_the_ports(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (here / "edits.db").write_bytes(b"damaged" * 1000)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     for _ in range(2):
         words = refused(
             capsys, "--upstream", "http://127.0.0.1:9/v1", "--port", str(port), "--admin-port", "0"

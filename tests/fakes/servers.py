@@ -18,6 +18,7 @@ from drike.models.protocols import LanguageModel, Request, Template
 from drike.models.served import ApiOptions, openai
 from drike.models.served.openai import ATTEMPTS, ServedModel
 from drike.prompts import CHAT_INSTRUCTION
+from tests.fakes.ports import closed_port
 from tests.fakes.waiting import HANG
 
 ANSWER = "Paris"
@@ -192,9 +193,8 @@ def echoed(model: LanguageModel, text: str) -> dict[str, object]:
 @contextmanager
 def nobody() -> Iterator[Served]:
     """Yield an address where nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    yield Served(f"http://127.0.0.1:{port}/v1")
+    with closed_port() as port:
+        yield Served(f"http://127.0.0.1:{port}/v1")
 
 
 @contextmanager

@@ -6,12 +6,11 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import pytest
 import yaml
 
 from tests.fakes.gateways import ask
+from tests.fakes.ports import free_ports
 from tests.fakes.postgres_servers import Database
 from tests.fakes.upstreams import upstream
 
@@ -62,9 +62,7 @@ class Compose:
     """The gateways of the example as processes, in a folder of their own."""
 
     def __init__(self, url: str, database: str, folder: Path) -> None:
-        with ExitStack() as held:
-            free = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
-            self.port, *admin = (opened.getsockname()[1] for opened in free)
+        self.port, *admin = free_ports(3)
         self.admin = dict(
             zip(GATEWAYS, (f"http://127.0.0.1:{port}" for port in admin), strict=True)
         )

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ import pytest
 import yaml
 
 from tests.fakes.gateways import ENTRY, Running, is_up, running
+from tests.fakes.ports import free_port
 from tests.fakes.upstreams import Recorded, upstream
 from tests.gateway.test_openai_client import ABOUT, TOOLS, answer, asked
 
@@ -36,8 +36,7 @@ KEY = "sk-litellm-0123"
 @contextmanager
 def proxy(above: str, place: Path, guardrails: str = "") -> Iterator[str]:
     """LiteLLM's proxy over an upstream; yields its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     model = {"model": "openai/tiny", "api_base": above, "api_key": "k"}
     settings = {
         "model_list": [{"model_name": "tiny", "litellm_params": model}],

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -33,6 +32,7 @@ from drike.research.editors.rankings import Similarity
 from drike.research.editors.selectors import RankAndCut
 from drike.research.evaluation.evaluate import evaluate
 from tests.fakes.gateways import Running, ask, is_up, running
+from tests.fakes.ports import free_port
 from tests.fakes.servers import connect
 
 pytestmark = pytest.mark.server
@@ -56,8 +56,7 @@ def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     missing = [name for name in ("fastapi", "uvicorn", "accelerate") if find_spec(name) is None]
     if missing:
         pytest.skip(f"transformers serve needs {', '.join(missing)}")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [str(Path(sys.executable).with_name("transformers")), "serve", str(folder)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
     place = tmp_path_factory.mktemp("serve")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import socket
 import socketserver
 import threading
 import time
@@ -19,13 +18,15 @@ from drike.errors import UsageError
 from drike.gateway.http.keys import KeyRole, open_keys
 from drike.gateway.http.upstream import HttpUpstream
 from tests.fakes.gateways import ENTRY, Running, running
+from tests.fakes.ports import closed_port
 from tests.fakes.upstreams import RawHandler, Received, Recorded, upstream
 
 
 def test_an_upstream_that_is_down_is_reported_and_not_ready(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    with running(address, tmp_path, ENTRY) as gateway:
+    with (
+        closed_port() as port,
+        running(f"http://127.0.0.1:{port}/v1", tmp_path, ENTRY) as gateway,
+    ):
         status, _, answer = gateway.chat("Hello")
         assert (status, json.loads(answer)["error"]["code"]) == (502, "upstream_error")
         status, answer = gateway.manage("GET", "/readyz")
@@ -324,9 +325,9 @@ def test_clients_are_not_told_where_the_upstream_is(tmp_path: Path) -> None:
             assert status in (502, 504)
             return answer + json.dumps(gateway.manage("GET", "/readyz")[1]).encode()
 
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    texts = [shown(address), shown("https://no-such-host.invalid/v1")]
+    with closed_port() as port:
+        texts = [shown(f"http://127.0.0.1:{port}/v1")]
+    texts.append(shown("https://no-such-host.invalid/v1"))
     for respond in (redirect, hang, late):
         with upstream(respond) as above:
             texts.append(shown(above.url))

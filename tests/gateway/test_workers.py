@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,26 +18,12 @@ import pytest
 from drike.gateway.http import server
 from tests.fakes.commands import run
 from tests.fakes.gateways import ask, is_up
+from tests.fakes.ports import free_ports
 from tests.fakes.upstreams import upstream
 from tests.fakes.waiting import wait_until
 
 FACT = {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo"}
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
-
-
-def free_ports(count: int) -> list[int]:
-    """Neighbouring free ports."""
-    for first in range(20_000 + os.getpid() % 9_000, 60_000, count):
-        opened = [socket.socket() for _ in range(count)]
-        try:
-            for i, listening in enumerate(opened):
-                listening.bind(("127.0.0.1", first + i))
-            return list(range(first, first + count))
-        except OSError:
-            continue
-        finally:
-            [listening.close() for listening in opened]
-    raise AssertionError("no free ports")
 
 
 @contextmanager

@@ -8,18 +8,17 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.commands import run
 from tests.fakes.gateways import is_up
+from tests.fakes.ports import free_ports
 from tests.fakes.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -47,9 +46,7 @@ def test_the_way_to_a_corrected_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with ExitStack() as held:
-        free = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-        port, admin = (str(opened.getsockname()[1]) for opened in free)
+    port, admin = (str(port) for port in free_ports(2))
     asked, checked = list[list[str]](), 0
     serving: subprocess.Popen[bytes] | None = None
     try:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.gateways import ask, is_up
+from tests.fakes.ports import free_ports
 from tests.fakes.upstreams import upstream
-from tests.gateway.test_workers import free_ports
 
 ROOT = Path(__file__).parents[2]
 

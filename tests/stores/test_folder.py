@@ -354,10 +354,10 @@ def test_a_checkout_in_the_meantime_retires_nothing(
     text = path.read_text("utf-8")
     path.unlink()
     # Git writes the file anew between two looks.
-    monkeypatch.setattr("time.sleep", lambda _: path.write_text(text, "utf-8"))
+    monkeypatch.setattr("drike.stores.folder.sleep", lambda _: path.write_text(text, "utf-8"))
     monkeypatch.setattr("drike.stores.folder._MOST_LOOKS", 1)
     with pytest.raises(StoreError, match="keeps changing: wait until nobody writes there"):
         sync_folder(store, tmp_path, retire_missing=True)
     assert snapshot(store).edits[1].record.status is Status.ACTIVE
-    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr("drike.stores.folder.sleep", lambda _: None)
     assert sync_folder(store, tmp_path, retire_missing=True) == ((), (), ())

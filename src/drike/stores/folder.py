@@ -3,12 +3,12 @@
 import json
 import os
 import stat
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from time import sleep
 from typing import NamedTuple
 
 from drike.edits.record import (
@@ -129,7 +129,7 @@ def _wait_until_settled(folder: Path) -> None:
     """
     before = _listing(folder)
     for _ in range(_MOST_LOOKS):
-        time.sleep(_PAUSE)
+        sleep(_PAUSE)
         now = _listing(folder)
         if now == before:
             return
