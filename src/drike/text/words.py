@@ -249,7 +249,40 @@ def composed(text: str) -> str:
 
 def masked(text: str, names: Sequence[str]) -> str:
     """A composed text with "it" for the first of the names that it mentions."""
+    if len(text) <= _SHORT and text.isascii() and all(map(str.isascii, names)):
+        return _masked_in_ascii(text, names)
     return masked_each([(text, names)])[0]
+
+
+def _masked_in_ascii(text: str, names: Sequence[str]) -> str:
+    """What `masked` gives, in a tenth of the time: these words are letters and digits in a row."""
+    places = list(_ASCII_WORD.finditer(text.lower()))
+    said = [place[0] for place in places]
+    for name in names:
+        of_name = _ASCII_WORD.findall(name.lower())
+        spans = _spans_of(of_name, said)
+        if spans:
+            pieces: list[str] = []
+            written = 0
+            for begin in spans:
+                pieces += [text[written : places[begin].start()], "it"]
+                written = places[begin + len(of_name) - 1].end()
+            return "".join((*pieces, text[written:]))
+    return text
+
+
+def _spans_of(wanted: Sequence[str], said: Sequence[str]) -> list[int]:
+    """Where some words stand in a row among others, one place behind the end of the last."""
+    size = len(wanted)
+    begins: list[int] = []
+    begin = 0
+    while wanted and begin + size <= len(said):
+        if said[begin] == wanted[0] and list(said[begin : begin + size]) == list(wanted):
+            begins.append(begin)
+            begin += size
+        else:
+            begin += 1
+    return begins
 
 
 def renamed(text: str, names: Sequence[str], name: str) -> str | None:
