@@ -10,8 +10,9 @@ from itertools import groupby
 
 from drike.encoders.salience import content
 from drike.text.glossary import glossed
+from drike.text.masking import masked
 from drike.text.word_lists import data_sections
-from drike.text.words import masked, words
+from drike.text.words import words
 
 _STEM = 5  # letters by which forms of a word are told from other words
 _STORED = 1 << 15  # wordings of a store of which what was read is kept

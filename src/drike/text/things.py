@@ -164,6 +164,8 @@ def _is_switched(
     """Whether a noun of both has words before it, or behind "of", that limit it otherwise."""
     limits_of_fact = _limits_by_noun(fact.text)
     for noun, limits in _limits_by_noun(question.text).items():
+        if not limits:
+            continue
         extra = {
             limit
             for limit in limits - question.foreign - _NUMBERS
