@@ -190,6 +190,7 @@ def is_of_past(question: str) -> bool:
     return _is_in_past_tense(question)
 
 
+@lru_cache(4_096)
 def is_of_future(question: str) -> bool:
     """Whether a question in lower case is about a time to come."""
     return _FUTURE.search(question) is not None or _LATER.search(question) is not None
