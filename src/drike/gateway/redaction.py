@@ -26,7 +26,8 @@ _KEYS_BEGIN = (
     r"|nvapi|gsk|xai|r8|pat|figd|lin_api|secret|AccountKey"
 )
 _SECRETS = (
-    r"pass(?:word|wd|phrase|code)?|pwd|passwort|kennwort|mot de passe|contraseña|senha|密码|密碼|パスワード"
+    r"pass(?:word|wd|phrase|code)?|pwd|passwort|kennwort|mot de passe|contraseña|senha"
+    r"|密码|密碼|パスワード"
     r"|(?:(?:client|api|access|app|account|shared)[ _-]?)?(?:secret|token|key)"
     r"|authorization|set-cookie|cookie|session[ _-]?id|credentials?"
 )
@@ -71,7 +72,8 @@ _KINDS = {
     ),
     "number": (  # of a phone, a card, an account
         rf"\+?(?<!\d)\d(?:{_SEPARATOR}{{0,2}}\d){{6,}}"
-        r"|(?<![^\W_])[A-Z]{2}\d{2}(?:[ -]?[A-Z\d]{4}){2,7}(?:[ -]?(?=[A-Z]?\d)[A-Z\d]{1,3})?(?![^\W_])"
+        r"|(?<![^\W_])[A-Z]{2}\d{2}(?:[ -]?[A-Z\d]{4}){2,7}"
+        r"(?:[ -]?(?=[A-Z]?\d)[A-Z\d]{1,3})?(?![^\W_])"
         r"|(?<![^\W_])(?=(?:[a-zA-Z]*+\d){7})[a-zA-Z\d]++"
     ),
 }
