@@ -50,8 +50,12 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d+)*|[.,]\d+)(?:[eE][+-]?\d+)?%?")
 
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 # Beginnings of files that are no text.
-_NO_TEXTS = ((b"PK\x03\x04", "a spreadsheet"), (b"\xd0\xcf\x11\xe0", "a spreadsheet"))
-_NO_TEXTS += ((b"\x1f\x8b", "compressed"), (b"%PDF", "a PDF"))
+_NO_TEXTS = (
+    (b"PK\x03\x04", "a spreadsheet"),
+    (b"\xd0\xcf\x11\xe0", "a spreadsheet"),
+    (b"\x1f\x8b", "compressed"),
+    (b"%PDF", "a PDF"),
+)
 # What texts of Western Europe do not have, and texts in other encodings have if they are read as
 # one: three signs beyond ASCII in a row, and money, fractions and the like within words.
 _MISREAD = re.compile(
