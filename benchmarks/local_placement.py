@@ -3,10 +3,10 @@
     python benchmarks/local_placement.py --data FOLDER [--edits 40] [--model smollm2] [--challenges 10]
 
 FOLDER holds HalluEditBench's CSV files, whose edits are questions with their answers. All drawn edits are in force at
-once behind the default gate. Each is asked its own question and a rewording, in chats of their own, then challenged
-in the first one ("after all" of them), and once more with the result of a tool that says the old object; a question
-about something else of its subject is asked with and without the edits. An answer heeds an edit if `EditRecord.states` finds the new object in it. The first row of each file is left
-out: the placements were chosen on these.
+once behind the default gate. Each is asked its own question and a rewording, in chats of their own, then challenged in
+the first one ("after all" of them), and once more with the result of a tool that says the old object; a question about
+something else of its subject is asked with and without the edits. An answer heeds an edit if `EditRecord.states` finds
+the new object in it. The first row of each file is left out: the placements were chosen on these.
 """
 
 from __future__ import annotations
