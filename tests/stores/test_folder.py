@@ -369,7 +369,7 @@ def test_a_checkout_in_the_meantime_retires_nothing(
         (b'"target_new": "Oslo", "target_new": "Rome"', r"it has the key 'target_new' twice"),
         (b'"target_new": "Oslo", "metadata": {"a": "b", "a": "c"}', r"it has the key 'a' twice"),
         ('"target_new": "Łódź"'.encode("cp1250"), r"it is not in UTF-8"),
-        (b'"target_new": "Oslo", "version": ' + b"9" * 5000, r"a number of too many digits"),
+        (b'"target_new": "Oslo", "version": ' + b"9" * 5000, r"it has a number of too many digits"),
     ],
 )
 def test_what_a_file_says_twice_or_nobody_can_read_is_refused(

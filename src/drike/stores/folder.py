@@ -310,7 +310,7 @@ def _text_of(content: bytes) -> str:
 
 
 def _without_repeats(pairs: Sequence[tuple[str, object]]) -> None:
-    """Raises ValueError for an object of JSON that has a key twice, as two branches may leave it."""
+    """Raises ValueError for an object of JSON that has a key twice, as a merge may leave it."""
     counts = Counter(key for key, _ in pairs)
     for key, count_of_key in counts.items():
         if count_of_key > 1:
