@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from os.path import commonprefix
+from itertools import takewhile
 from typing import NamedTuple
 
 from drike.text.question_forms import is_open
@@ -73,10 +73,8 @@ def asks_for_other(first: str, second: str, nearness: Callable[[str, str], float
     differing = _differences(one, other)
     if differing is None:
         return contrary(" ".join(one.heads), " ".join(other.heads), OPPOSED_QUALIFIERS)
-    if not any(differing):
-        return False
     if not all(differing):
-        return True  # one is limited, the other is not
+        return any(differing)  # one is limited, the other is not
     if _digits(differing.first) != _digits(differing.second):
         return True
     has_vague_head = _VAGUE_HEADS.issuperset(one.heads) or _VAGUE_HEADS.issuperset(other.heads)
@@ -124,12 +122,13 @@ def _opposed_beginnings(mine: str, theirs: str) -> Differences | None:
 
     None for other words.
     """
-    end = commonprefix([mine[::-1], theirs[::-1]])[::-1]
-    if len(end) <= _SHORTEST_STEM:
+    pairs = zip(reversed(mine), reversed(theirs), strict=False)
+    common = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    if common <= _SHORTEST_STEM:
         return None
     for shared in range(_LONGEST_SHARED_END + 1):  # of the beginnings: Sommer and Winter
-        first = mine[: len(mine) - len(end) + shared]
-        second = theirs[: len(theirs) - len(end) + shared]
+        first = mine[: len(mine) - common + shared]
+        second = theirs[: len(theirs) - common + shared]
         if _are_opposed(first, second):
             return Differences((first,), (second,))
     return None
