@@ -58,10 +58,10 @@ from drike.gates.parsed_query import ParsedQuery
 from drike.research import datasets
 from drike.research.datasets.generated import with_generated
 from drike.support.table import Table, as_markdown
+from drike.text.masking import masked
 from drike.text.relation_wordings import built_in
 from drike.text.relation_words import contrary
 from drike.text.templates import query_template
-from drike.text.words import masked
 from lib import pages
 
 TITLE = "The gate on public data"

@@ -52,7 +52,7 @@ from drike.stores.imports import import_edits
 from drike.stores.opening import open_store
 from drike.stores.tables import edits_of, scan
 from drike.support.table import Cell, Estimate, Number, as_text
-from drike.text.words import masked
+from drike.text.masking import masked
 from lib import pages
 from questions import FOLDER, Asked, applied_ids, rates, read_questions, stored_index
 

@@ -342,8 +342,72 @@ FAILURES_WITH_200: dict[str, object] = {
     "list of details": {"detail": [{"loc": ["body"], "msg": "the server broke"}]},
     "text of an error": {"error": "the server broke"},
     "list of errors": {"success": False, "errors": [{"message": "the server broke"}]},
+    "list of an error": [{"error": {"code": 400, "message": "the server broke"}}],
+    "a text alone": "the server broke",
+    "capital letters": {"__type": "ThrottlingException", "Message": "the server broke"},
+    "capital error": {"Error": {"Code": "x", "Message": "the server broke"}},
+    "fault": {"fault": {"faultstring": "the server broke", "detail": {"errorcode": "q"}}},
+    "code beside null": {
+        "choices": None,
+        "base_resp": {"status_code": 1004, "status_msg": "the server broke"},
+    },
+    "code beside a choice": {
+        **chat_answer(""),
+        "base_resp": {"status_code": 1004, "status_msg": "the server broke"},
+    },
+    "header": {"header": {"code": 10013, "message": "the server broke", "status": 2}},
+    "status code and body": {"statusCode": 503, "body": "the server broke"},
+    "state beside a choice": {
+        **chat_answer("Par"),
+        "status": "error",
+        "message": "the server broke",
+    },
+    "code and msg beside a choice": {
+        **chat_answer("Par"),
+        "code": "500",
+        "msg": "the server broke",
+    },
+    "no success beside a choice": {
+        **chat_answer("Par"),
+        "success": False,
+        "message": "the server broke",
+    },
+    "errors by field": {"errors": {"model": ["the server broke"]}},
+    "error in a message": chat_answer(
+        "", message={"content": "Par", "error": {"message": "the server broke"}}
+    ),
+    "error in data": {"data": {"error": "the server broke"}},
+    "finish of a loaded model": chat_answer("", finish_reason="load"),
+    "finish of an overloaded server": chat_answer("Par", finish_reason="overloaded"),
+    "finish of a server that shuts down": chat_answer("Par", finish_reason="server_shutdown"),
+    "finish in capitals": chat_answer("Par", finish_reason="MALFORMED_FUNCTION_CALL"),
+    "nothing, and a finish that nobody knows": chat_answer("", finish_reason="whatever"),
     "message beside no choices": {"choices": [], "message": "the server broke"},
     "calls of tools": chat_answer("", finish_reason="tool_calls"),
+}
+# Answers with fields that look like failures.
+SUCCESSES_WITH_200: dict[str, object] = {
+    "code 0": {**chat_answer(ANSWER), "code": 0, "message": "success"},
+    "code of its own": {**chat_answer(ANSWER), "code": 10000, "msg": "Success"},
+    "code 200": {**chat_answer(ANSWER), "code": "200"},
+    "base_resp": {**chat_answer(ANSWER), "base_resp": {"status_code": 0, "status_msg": ""}},
+    "status": {**chat_answer(ANSWER), "status": "completed", "success": True},
+    "empty error": {**chat_answer(ANSWER), "error": {"code": 0, "message": ""}},
+    "filter that failed": chat_answer(
+        ANSWER, content_filter_results={"error": {"code": "content_filter_error", "message": "x"}}
+    ),
+    **{
+        f"finish {finish}": chat_answer(ANSWER, finish_reason=finish)
+        for finish in (
+            None,
+            "STOP",
+            "eos_token",
+            "stop_sequence",
+            "end_turn",
+            "COMPLETE",
+            "whatever",
+        )
+    },
 }
 ONLY_THOUGHTS: dict[str, object] = {
     "reasoning": chat_answer("", message={"content": "", "reasoning": THOUGHTS}),

@@ -9,7 +9,7 @@ from drike.encoders.base import TextEncoder
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
 from drike.gates.premises import Held, held
-from drike.text.words import masked
+from drike.text.masking import masked
 from tests.fakes.indexes import default_encoder, stored
 
 PRICE = EditRecord(

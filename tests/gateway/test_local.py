@@ -57,6 +57,30 @@ def test_messages_are_read_as_the_gateway_reads_them() -> None:
     assert read == [[{"role": "user", "content": "Look:\nWhat is it?"}]]
 
 
+def test_a_model_without_tools_reads_which_ones_were_called() -> None:
+    read: list[list[dict[str, str]]] = []
+
+    def reply(messages: list[dict[str, str]], tokens: int, tell: Tell | None) -> Completion:
+        read.append(messages)
+        return Completion("Lima")
+
+    upstream = LocalUpstream(ScriptedModel(lambda prompt: ""), reply)
+    called = {"id": "1", "type": "function", "function": {"name": "find", "arguments": '{"of": 1}'}}
+    messages = [
+        {"role": "user", "content": "What is it?"},
+        {"role": "assistant", "content": None, "tool_calls": [called, called]},
+        {"role": "tool", "tool_call_id": "1", "content": "Lima"},
+    ]
+    assert exchange(upstream, "/chat/completions", {"messages": messages})[0] == 200
+    assert [message["content"] for message in read[0]] == [
+        "What is it?",
+        'find({"of": 1})\nfind({"of": 1})',
+        "Lima",
+    ]
+    messages[1]["tool_calls"] = ["find"]
+    assert exchange(upstream, "/chat/completions", {"messages": messages})[0] == 400
+
+
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [

@@ -167,6 +167,54 @@ def test_a_request_that_is_read_passes(
     assert above.body == json.dumps({"model": "m", **values}).encode()
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "/v1/model/m/converse",
+            "/v1/infill",
+            "/v1/predict",
+            "/v1/responses/compact",
+            "/v1/query",
+        ),
+        *("/v1/models/m:generateContent", "/v1/engines/m/completions", "/v1/api/chat", "/v1/chats"),
+        *("/v1/threads/t/messages", "/v1/edits", "/v1/mcp", "/v1/realtime/calls", "/v1/batches"),
+    ],
+)
+def test_a_path_under_which_a_model_may_answer_is_refused(
+    enforcing: tuple[Running, Recorded], path: str
+) -> None:
+    gateway, above = enforcing
+    calls = len(above.calls)
+    status, headers, _ = gateway.ask("POST", path, b'{"text": "What is the capital of Peru?"}')
+    assert (status, headers["x-drike-scope"], len(above.calls)) == (400, "unread", calls)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_another_method_passes_no_question(
+    enforcing: tuple[Running, Recorded], method: str
+) -> None:
+    gateway, _ = enforcing
+    body = json.dumps(chat(user(ABOUT))).encode()
+    assert gateway.ask(method, "/v1/chat/completions", body)[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/models"),
+        *(("POST", f"/v1/{path}") for path in ("embeddings", "rerank", "audio/speech", "files")),
+        ("POST", "/v1/batches/b/cancel"),
+    ],
+)
+def test_a_path_under_which_no_model_answers_passes(
+    enforcing: tuple[Running, Recorded], method: str, path: str
+) -> None:
+    gateway, _ = enforcing
+    status, headers, _ = gateway.ask(method, path, b'{"input": "What is the capital of Peru?"}')
+    assert (status, headers["x-drike-scope"]) == (200, "unread")
+
+
 @given(st.sampled_from([*REQUESTS]), st.lists(st.sampled_from(SAID), min_size=1, max_size=6))
 def test_usual_conversations_hide_nothing(api: Api, said: list[tuple[str, str]]) -> None:
     said = [("user", "Hello there"), *((who, text) for who, text in said)]

@@ -42,11 +42,14 @@ from drike.research.training.algorithm1 import Episode, rewrite_reward, train
 from drike.tinyfacts import TEMPLATES
 from tests.fakes.models import ScriptedModel
 from tests.fakes.servers import (
+    ANSWER,
     FAILURES_WITH_200,
     ONLY_THOUGHTS,
+    SUCCESSES_WITH_200,
     Handler,
     Respond,
     Served,
+    always,
     chat_answer,
     connect,
     echoed,
@@ -287,6 +290,19 @@ def test_a_failure_with_status_200_is_shown_in_the_servers_words(kind: str) -> N
         pytest.raises(ServerError, match=said),
     ):
         model.generate(["a"])
+
+
+@pytest.mark.parametrize("kind", SUCCESSES_WITH_200)
+def test_no_answer_is_taken_for_a_failure(kind: str) -> None:
+    with serve(always(SUCCESSES_WITH_200[kind])) as served, connected(served) as model:
+        assert model.generate(["a"])[0].text == ANSWER
+
+
+@pytest.mark.parametrize("finish", ["SAFETY", "content_filter", "sensitive", "refusal"])
+def test_what_a_filter_keeps_back_is_an_empty_answer(finish: str) -> None:
+    silence = chat_answer("", finish_reason=finish)
+    with serve(always(silence)) as served, connected(served) as model:
+        assert model.generate(["a"])[0].text == ""
 
 
 @pytest.mark.parametrize("kind", ONLY_THOUGHTS)

@@ -361,3 +361,30 @@ def test_a_checkout_in_the_meantime_retires_nothing(
     assert snapshot(store).edits[1].record.status is Status.ACTIVE
     monkeypatch.setattr("drike.stores.folder.sleep", lambda _: None)
     assert sync_folder(store, tmp_path, retire_missing=True) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'"target_new": "Oslo", "target_new": "Rome"', r"it has the key 'target_new' twice"),
+        (b'"target_new": "Oslo", "metadata": {"a": "b", "a": "c"}', r"it has the key 'a' twice"),
+        ('"target_new": "Łódź"'.encode("cp1250"), r"it is not in UTF-8"),
+        (b'"target_new": "Oslo", "version": ' + b"9" * 5000, r"it has a number of too many digits"),
+    ],
+)
+def test_what_a_file_says_twice_or_nobody_can_read_is_refused(
+    store: EditStore, tmp_path: Path, content: bytes, why: str
+) -> None:
+    said = b'{"subject": "Peru", "query": "The capital of Peru is", ' + content + b"}"
+    (tmp_path / "a.json").write_bytes(said)
+    with pytest.raises(DataError, match=rf"a\.json is no edit \({why}\): correct it"):
+        sync_folder(store, tmp_path)
+    assert not snapshot(store).edits
+
+
+def test_a_file_is_an_edit_with_its_ending_in_capitals_too(
+    store: EditStore, tmp_path: Path
+) -> None:
+    said = {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo"}
+    (tmp_path / "PERU.JSON").write_text(json.dumps(said), "utf-8")
+    assert len(sync_folder(store, tmp_path).changes) == 1

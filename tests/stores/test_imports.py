@@ -416,6 +416,18 @@ def test_a_row_that_cannot_be_read_is_named_and_leaves_no_empty_one(tmp_path: Pa
 
 
 NOTHING = ["#N/A", "#REF!", "NULL", "nan", "N/A", "#BEZUG!", "#DIV/0!", "<NA>", "NaT", "Err:502"]
+NOTHING += ["#¡REF!", "#¿NOMBRE?", "#YOK", "#Н/Д", "#REF", "k.A.", "(leer)", "Loading..."]
+STATES_NOTHING = [
+    "1.23457E+11",
+    "4.1E+15",
+    "=A1",
+    "=SUM(B2)",
+    "=Facts!$A$1",
+    "-",
+    "—",
+    "???",
+    "...",
+]
 
 
 @pytest.mark.parametrize("mark", NOTHING)
@@ -438,15 +450,64 @@ def test_marks_of_empty_cells_and_errors_are_no_facts(
     assert (record.target_true, record.aliases, record.metadata) == (None, ("Perú",), None)
 
 
+@pytest.mark.parametrize("spoilt", STATES_NOTHING)
+def test_signs_shortened_numbers_and_formulas_are_no_facts(
+    store: EditStore, tmp_path: Path, spoilt: str
+) -> None:
+    text = f"subject,query,target_new,ticket\nPeru,{QUERY},{spoilt},\nPeru,{QUERY},Oslo,{spoilt}\n"
+    added, _, [refused] = imported(store, tmp_path / "a.csv", text)
+    assert added == 1 and f"target_new is {spoilt!r}, by which tables mark" in refused
+    [record] = [version.record for version in store.changes()]
+    assert record.metadata == {"ticket": spoilt}
+
+
 def test_a_mark_in_a_published_form_is_no_fact(store: EditStore, tmp_path: Path) -> None:
     text = json.dumps([counterfact(1, "NaN")])
     assert "target_new is 'NaN'" in imported(store, tmp_path / "a.json", text)[2][0]
 
 
-@pytest.mark.parametrize("name", ["Nan", "Null", "Nana", "#MeToo", "N", "C#"])
+@pytest.mark.parametrize("name", ["Nan", "Null", "Nana", "#MeToo", "N", "C#", "#FFF", "3E", "Vide"])
 def test_names_like_a_mark_are_imported(store: EditStore, tmp_path: Path, name: str) -> None:
     text = f"subject,query,target_new\n{name},The home of {name} is,Oslo\n"
     assert imported(store, tmp_path / "a.csv", text)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        *(("Kraków, Wrocław", "cp1250"), ("Москва", "cp1251"), ("Москва", "koi8-r")),
+        *(("Málaga", "mac-roman"), ("Perú", "cp437"), ("東京", "euc-jp"), ("東京", "shift-jis")),
+        *(("台北", "big5"), ("Αθήνα", "cp1253"), ("ירושלים", "cp1255"), ("Łódź", "iso8859-2")),
+    ],
+)
+def test_a_file_in_an_encoding_that_is_not_known_is_refused(
+    tmp_path: Path, text: str, encoding: str
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(f'subject,query,target_new\nPeru,{QUERY},"{text}"\n'.encode(encoding))
+    with pytest.raises(DataError, match=r"line 2: its encoding is not known .* CSV in UTF-8"):
+        scan(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("¿Qué? «Sí»", "5 µm, 3 m² or 10×20 mm", "Müller & Söhne, Größe ½", "£4.50–£6 per Œuvre"),
+        *("naïve café – “quoted” ‘x’", "20 °C ± 5, §5 Abs. 2", "Ñandú 1ª 2º", "l’été à 5 €/mois"),
+    ],
+)
+def test_texts_of_western_europe_are_read_as_they_are(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(f'subject,query,target_new\nPeru,{QUERY},"{text}"\n'.encode("cp1252"))
+    [row] = scan(path).rows
+    assert isinstance(row, Row) and row.values["target_new"] == text
+
+
+@pytest.mark.parametrize("begins", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b", b"%PDF"])
+def test_a_file_that_is_no_text_is_told_so(tmp_path: Path, begins: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(begins + bytes(range(256)))
+    with pytest.raises(DataError, match="no table in text: save it as CSV in UTF-8"):
+        scan(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from drike.answers import denials, matching, thoughts, values
 from drike.answers.statements import stated
 from drike.conversations.imitations import defused
 from drike.gateway.redaction import redacted
+from drike.support.secrets_in_text import may_hold_password, without_secrets
 from drike.text import (
     capitals,
     glossary,
@@ -94,6 +95,8 @@ READERS: dict[str, Reader] = {
     "fingerprint": lambda text: words.Words.of(text).fingerprint,
     "defused": defused,
     "redacted": lambda text: redacted(text, len(text)),
+    "may hold password": may_hold_password,
+    "without secrets": without_secrets,
     **{
         f"find {kind}": lambda text, kind=kind: phrases.find_phrase(text, kind)
         for kind in phrases.PhraseKind.__args__  # type: ignore[attr-defined]

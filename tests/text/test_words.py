@@ -14,7 +14,8 @@ from drike.edits.record import EditRecord, EditVersion
 from drike.edits.record_checks import checked
 from drike.gates.by_name import Named
 from drike.gates.index import EditIndex
-from drike.text.words import Words, fingerprints_of_each, masked, mentions, words
+from drike.text.masking import masked, masked_each
+from drike.text.words import Words, fingerprints_of_each, mentions, words
 
 # script, name, a text that names it, a text that does not
 CASES = """
@@ -165,3 +166,10 @@ def test_short_cuts_of_mentions_change_nothing(text: str, name: str) -> None:
         else bool(name) and name in text
     )
     assert mentions(text, name) == found
+
+
+@given(st.lists(st.sampled_from(["Oak", "oak", "C++", "C", "a_b", "é", "Inn", "'s", "-", "2"])))
+def test_a_name_is_masked_alike_in_one_text_and_in_many(parts: list[str]) -> None:
+    text = " ".join(parts)
+    for names in (("Oak Inn", "Oak"), ("oak oak",), ("", "C"), ("2 C++ 2", "inn"), ("É",)):
+        assert [masked(text, names)] == masked_each([(text, names)])

@@ -1,50 +1,97 @@
 """Thoughts that models write before an answer, which is what is left without them.
 
-All who judge or show an answer take them out here. Models mark them by `<think>` and its kin, some
-with attributes or a prefix, by `[THINK]`, `<|begin_of_thought|>` or the channels of gpt-oss. A mark
-that begins thoughts may be missing, as where it is part of the prompt, and so may the one that ends
-them, where the answer was cut.
+All who judge or show an answer take them out here. Models mark them by `<think>` and its kin in
+brackets of several sorts, some with attributes, a prefix or an ending, by tokens of their own, the
+channels of gpt-oss and of Gemma, or a sentence that announces them. A mark that begins thoughts may
+be missing, as where it is part of the prompt, and so may the one that ends them, where the answer
+was cut. Marks around the answer itself, and of the end of a turn, are no part of it either.
 """
 
 import regex
 
-_NAMES = (
-    r"(?:[\w-]+:)?(?:think(?:ing)?|thoughts?|thought[-_ ]?process|reason(?:ing|s)?"
-    r"|reasoning[-_]content|(?:self[-_])?reflection|scratch[-_]?pad|analysis|rationale"
-    r"|chain[-_]of[-_]thoughts?|cot|antthinking|inner[-_](?:thoughts?|monologue|voice))"
+_WORDS = (
+    r"(?:think(?:ing)?|thoughts?|reason(?:ing|s)?|reflections?|deliberations?|pondering|monologue"
+    r"|scratch[-_]?pad|analysis|rationale|chain[-_]of[-_]thoughts?|cot|antthinking|inner[-_]voice"
+    r"|planning|思考|思维|推理|denken|überlegung|réflexion|razonamiento|pensamiento)"
 )
+_KINDS = (
+    r"(?:process|blocks?|content|text|trace|section|steps?|time|mode|budget|phase|log|reflect"
+    r"|过程)"
+)
+_JOINT = r"[-_:.▁]"
+_NAME = rf"(?:[^\W_]{{1,20}}{_JOINT}){{0,3}}(?<!final[-_]){_WORDS}(?:{_JOINT}?{_KINDS}){{0,2}}"
 _ATTRIBUTES = r"(?:\s[^<>\n]{0,200})?"
+_OPEN = r"(?:<|＜|&lt;)\s?"
+_CLOSE = r"\s*(?:>|＞|&gt;)"
+_TOKEN = r"<[|｜]"  # noqa: S105 - a mark of special tokens
+_END_OF_TOKEN = r"[|｜]>"  # noqa: S105
+_OF = r"[_▁](?:of[_▁])?"
+_MESSAGE = r"[^<>]{0,100}(?:<\|constrain\|>[^<>]{0,40})?<\|message\|>"
 _BEGIN = (
-    rf"<{_NAMES}{_ATTRIBUTES}>|\[THINK\]|◁think▷"
-    rf"|<\|(?:(?:begin|start)_(?:of_)?)?{_NAMES}\|>"
-    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<>]{0,100}<\|message\|>"
+    rf"{_OPEN}{_NAME}{_ATTRIBUTES}{_CLOSE}|(?-i:\[THINK\]|\[[A-Z_]{{0,20}}(?:THINKING|THOUGHTS?"
+    rf"|REASONING)\])|\A\s*[\[【]{_NAME}[\]】]|◁{_NAME}▷"
+    rf"|{_TOKEN}(?:(?:begin|start){_OF})?{_NAME}(?:_(?:start|begin))?{_END_OF_TOKEN}"
+    r"|<\|inner_prefix\|>|<\|im_start\|>think|<\|channel>(?:thought|analysis)|<unused\d+>thought"
+    rf"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary){_MESSAGE}"
+    r"|\A\s*Here(?:['’]s| is) my (?:thought|thinking|reasoning) process:"
+    r"|\A\s*Thinking\.\.\.\s*\n"
+    # The channels of gpt-oss as they are where special tokens are left out.
+    r"|(?-i:\A\s*analysis(?=\p{Lu}|[\"'“]))"
 )
 _END = (
-    rf"</\s*{_NAMES}\s*>|\[/THINK\]|◁/think▷"
-    rf"|<\|(?:/|end_(?:of_)?){_NAMES}\|>"
-    r"|(?:<\|start\|>assistant)?<\|channel\|>final[^<>]{0,100}<\|message\|>"
+    rf"(?:<|＜|&lt;)\s?/\s*{_NAME}{_CLOSE}|[\[【]/{_NAME}[\]】]|◁/{_NAME}▷"
+    rf"|{_TOKEN}(?:/|end{_OF}){_NAME}{_END_OF_TOKEN}|{_TOKEN}{_NAME}_end{_END_OF_TOKEN}"
+    r"|<\|inner_suffix\|>|<\|im_start\|>answer|<channel\|>|<unused\d+>(?!thought)"
+    rf"|(?:<\|start\|>assistant)?<\|channel\|>final{_MESSAGE}"
 )
-_EMPTY = rf"<{_NAMES}\s*/>"
-_MARK = regex.compile(rf"(?P<empty>{_EMPTY})|(?P<end>{_END})|(?P<begin>{_BEGIN})", regex.I)
-# Some models put the answer between marks of its own once they have thought.
-_MARK_OF_ANSWER = regex.compile(
-    r"</?(?:answer|final_answer|response|output)>"
-    r"|<\|(?:begin|end)_of_(?:solution|answer)\|>|<\|(?:end|return)\|>",
+# Ends thoughts that have begun; elsewhere it is a mark of another kind, or a sentence.
+_END_IF_BEGUN = (
+    r"<\|end\|>(?=\s*[^<\s])|\.\.\.done thinking\."
+    r"|Here(?:['’]s| is) my (?:response|answer):|(?-i:assistant\s?final(?=\S|\n))"
+)
+# Thoughts with both their ends; the second may be missing.
+_WHOLE = (
+    rf"{_OPEN}{_NAME}\s*/\s*>"
+    r"|<details\s[^<>]{0,100}reasoning[^<>]{0,100}>(?s:.*?)(?:</details>|\Z)"
+    rf"|```{_NAME}\s*\n(?s:.*?)(?:\n```|\Z)"
+)
+_MARK = regex.compile(
+    rf"(?P<whole>{_WHOLE})|(?P<end>{_END})|(?P<end_if_begun>{_END_IF_BEGUN})|(?P<begin>{_BEGIN})",
     regex.I,
 )
+_MAY_HAVE_MARKS = regex.compile(r"[<＜&\[【◁`]|\A\s*(?:Here|analysis|Thinking)", regex.I)
+
+# Some models put the answer between marks of its own once they have thought.
+_ANSWERS = r"(?:final[-_ ]?)?(?:answer|response|output|result|solution|final)"
+_MARK_OF_ANSWER = regex.compile(
+    rf"</?{_ANSWERS}>|{_TOKEN}(?:begin|start|end){_OF}(?:{_ANSWERS}|box){_END_OF_TOKEN}", regex.I
+)
+_BEGINS_WITH_MARK = regex.compile(rf"\s*<{_ANSWERS}>", regex.I)
+_BOXED = regex.compile(r"\$?\\boxed\{(?:\\text\{)?([^{}\n]*)\}{1,2}\$?")
+# The end of the model's turn, where a server shows its token; what follows is made up.
+_END_OF_TURN = regex.compile(
+    rf"{_TOKEN}(?:im_end|eot_id|eom_id|return|end|end_?of_?(?:text|turn|turn_token|sentence)"
+    rf"|end▁of▁sentence){_END_OF_TOKEN}|<(?:end_of_turn|eos|turn\|)>|(?<!<s>[^<]{{0,200}})</s>\s*\Z",
+    regex.I,
+)
+_OTHER_TOKEN = regex.compile(rf"{_TOKEN}[\w▁]{{1,40}}{_END_OF_TOKEN}")
+_TOKENS_BEFORE = regex.compile(rf"(?:\s|{_OTHER_TOKEN.pattern})*+")
 
 
 def without_thoughts(text: str) -> str:
     """What a model wrote without its thoughts; "" if it wrote nothing else, or was cut in them."""
-    marks = list(_MARK.finditer(text))
-    if not marks:
+    if not _MAY_HAVE_MARKS.search(text) and "\\boxed" not in text:
         return text
     kept: list[str] = []
     place = 0
     thinking = False
-    for mark in marks:
+    has_marks = False
+    for mark in _MARK.finditer(text):
+        if mark["end_if_begun"] and not thinking:
+            continue
+        has_marks = True
         before = text[place : mark.start()]
-        if mark["end"] is None:
+        if mark["begin"] or mark["whole"]:
             kept += [] if thinking else [before]
             thinking = thinking or mark["begin"] is not None
         elif not thinking:
@@ -54,13 +101,27 @@ def without_thoughts(text: str) -> str:
         place = mark.end()
     if not thinking:
         kept.append(text[place:])
-    answer: str = _MARK_OF_ANSWER.sub(" ", " ".join(kept))
-    return answer.lstrip()
+    answer = " ".join(kept)
+    if has_marks:
+        return _without_marks(_MARK_OF_ANSWER.sub(" ", answer)).lstrip()
+    if _BEGINS_WITH_MARK.match(answer):
+        answer = _MARK_OF_ANSWER.sub(" ", answer)
+    return _without_marks(answer)
 
 
 def has_thoughts(text: str) -> bool:
     """Whether a text holds thoughts that say something."""
     if not _MARK.search(text):
         return False
-    words: list[str] = _MARK_OF_ANSWER.sub(" ", _MARK.sub(" ", text)).split()
+    words: list[str] = _without_marks(_MARK_OF_ANSWER.sub(" ", _MARK.sub(" ", text))).split()
     return words != without_thoughts(text).split()
+
+
+def _without_marks(answer: str) -> str:
+    """An answer up to the end of the turn, without special tokens and what frames it."""
+    tokens_before = _TOKENS_BEFORE.match(answer)
+    end = _END_OF_TURN.search(answer, tokens_before.end() if tokens_before else 0)
+    if end:
+        answer = answer[: end.start()]
+    unframed: str = _BOXED.sub(r"\1", _OTHER_TOKEN.sub(" ", answer))
+    return unframed

@@ -17,7 +17,7 @@ from drike.edits.edit import Edit
 from drike.edits.record import EditVersion
 from drike.gates.premises import PRESUPPOSED, held
 from drike.prompts import Demonstration, Prompt, demonstration_block, facts_of
-from drike.text.words import masked
+from drike.text.masking import masked
 
 _EXAMPLES = "Examples that only show how such facts are used; their own facts may be made up:\n\n"
 # An estimate for any tokenizer, which also suits scripts that take three bytes a character.

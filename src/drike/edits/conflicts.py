@@ -9,8 +9,9 @@ from drike.edits.conditions import apart
 from drike.edits.record import EditRecord, EditVersion, RecordError, Status
 from drike.edits.times import hold_together
 from drike.text.bare_names import bare_name
+from drike.text.masking import masked
 from drike.text.templates import query_template
-from drike.text.words import masked, words
+from drike.text.words import words
 
 
 class ConflictError(RecordError):

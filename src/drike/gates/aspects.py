@@ -15,6 +15,7 @@ from drike.encoders.salience import content
 from drike.text.attributes import asked_attributes, stated_attributes
 from drike.text.contrasts import limits_otherwise
 from drike.text.glossary import glossed
+from drike.text.narrowing import narrows
 from drike.text.relation_words import is_empty, masked_wording, stem, stems, synonyms
 from drike.text.things import (
     SUBJECT,
@@ -48,6 +49,7 @@ class AspectInCommon:
     things: ThingsInCommon
     fits: bool
     is_other: bool = False
+    is_narrower: bool = False
     agrees: bool = False
     differs: bool = False
     covered: float = 0.0
@@ -72,6 +74,8 @@ def aspect(question: Said, record: EditRecord, original: str = "") -> AspectInCo
         things=min(things_by_wording, key=lambda things: things.distance),
         fits=takes(question.text, record.target_new),
         is_other=all(limits_otherwise(question, wording, named) for wording in wordings),
+        is_narrower=bool(shared)
+        and all(narrows(question, wording, named, said_too) for wording in wordings),
         agrees=bool(shared),
         differs=bool(asked and fact.attributes and not shared),
         covered=_covered(question.text, fact.stems, said_too),
@@ -159,7 +163,7 @@ def aspect_features(aspect: AspectInCommon, others: Iterable[AspectInCommon]) ->
     has_shared = bool(things.shared)
     return {
         "elsewhere": 0.0 if has_shared else clearness,
-        "limited": float(aspect.is_other),
+        "limited": float(aspect.is_other or aspect.is_narrower),
         "beside": clearness if has_shared else 0.0,
         "joined": float(replaces and things.is_joined),
         "switched": float(things.is_switched),

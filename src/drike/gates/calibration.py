@@ -18,7 +18,8 @@ from drike.gates.decision import EQUAL, Candidate
 from drike.gates.index import EditIndex
 from drike.support import records
 from drike.support.files import checksum_ok, with_checksum
-from drike.text.words import masked_each, words
+from drike.text.masking import masked_each
+from drike.text.words import words
 
 Matrix = NDArray[np.float64]
 Strength = float | Matrix  # of all parameters, or of each weight and of the bias [d]

@@ -17,8 +17,8 @@ from drike.encoders.base import FloatArray
 from drike.gates.decision import MOST_MATCHED, Candidate, Decision
 from drike.gates.index import EditIndex
 from drike.gates.parsed_query import ParsedQuery
+from drike.text.masking import masked
 from drike.text.relation_words import asked_parts
-from drike.text.words import masked
 
 LEAST = 0.15  # evidence at which an edit joins, measured by benchmarks/chains.py
 

@@ -390,6 +390,8 @@ def _features_of_aspects(
     features: dict[int, Features] = {}
     for edit_id, own in aspects.items():
         of_edit = {"misfit": float(not own.fits)}
+        if own.is_narrower:
+            of_edit["limited"] = 1.0
         features[edit_id] = of_edit
         others = [aspects[i] for i in active_ids if excerpt_by_edit[i] == excerpt_by_edit[edit_id]]
         of_edit |= attribute_features(own, [other for other in others if other is not own])

@@ -24,9 +24,10 @@ from drike.gates.subject_names import subject_names
 from drike.gates.text_vectors import TextVectors
 from drike.gates.wordings import Agreement, Worded, Wordings
 from drike.text.glossary import glossed
+from drike.text.masking import masked_each
 from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
-from drike.text.words import Words, fingerprints_of_each, masked_each
+from drike.text.words import Words, fingerprints_of_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
 

@@ -6,13 +6,10 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-import numpy as np
-
 from drike.answers.number_words import spelled_in_digits
 from drike.edits.record import EditRecord, EditVersion
 from drike.gates.aspects import words_of_attributes
 from drike.gates.index import EditIndex
-from drike.gates.inventory import inventory, probabilities
 from drike.text.glossary import glossed
 from drike.text.question_forms import beginning
 from drike.text.relation_wordings import Relation, built_in
@@ -20,8 +17,6 @@ from drike.text.relation_words import is_empty, stem, stems, synonyms, word_set,
 from drike.text.unnamed import HostLink, UnnamedQuestion
 from drike.text.words import words
 
-# Probability of a relation of the inventory from which on its wordings are also the edit's.
-_LEAST_RELATION = 0.1
 # By the form of an object, words by which people ask for it.
 _MONEY = re.compile(r"[€$£¥]|\b(?:EUR|USD|GBP|CHF|euros?|dollars?|pounds?|francs?|yen|cents?)\b")
 _CLOCK = re.compile(r"\b\d{1,2}(?::\d\d|(?::\d\d)? ?(?:[ap]\.?m\b|o'clock|Uhr|h\b))")
@@ -77,15 +72,10 @@ def _relations_of(edit: EditVersion, index: EditIndex) -> list[Relation]:
     """The relations of the inventory that an edit may be of; none in an index without vectors."""
     if index.encoder is None:
         return []
-    known = inventory(index.encoder)
-    if not known.names:
-        return []
     texts = index.masked.texts[edit.id]
-    vectors = np.stack([index.masked.vectors[text] for text in texts])
-    likeliest = probabilities(known.nearness(vectors)).max(axis=0)
-    relations = {relation.name: relation for relation in built_in()}
-    relations |= {relation.name: relation for relation in getattr(index.encoder, "relations", ())}
-    return [relations[known.names[place]] for place in np.flatnonzero(likeliest >= _LEAST_RELATION)]
+    names = index.wordings.likely_relations({text: index.masked.vectors[text] for text in texts})
+    more = getattr(index.encoder, "relations", ())
+    return [relation for relation in (*built_in(), *more) if relation.name in names]
 
 
 @lru_cache(1 << 10)

@@ -12,7 +12,7 @@ vector.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,6 +27,8 @@ _SHARPNESS = 10.0  # what a cosine of wordings is multiplied by
 _UNKNOWN = 0.5  # the cosine of a relation which no wording has
 _CLAIM_WIDTH = 0.1  # how fast a wording's claim to a question falls with the distance
 _FEW = 2.0  # how many edits show as much as the words do
+# Probability of a relation of the inventory from which on a wording may be of it.
+_LEAST_RELATION = 0.1
 
 _DECIMALS = 6  # of what is returned, so that it does not depend on which other edits there are
 
@@ -105,6 +107,7 @@ class Wordings:
         self._edits_w = np.array([worded.edits for worded in wordings.values()], np.float64)
         self._answers = _AnswerShares(list(wordings.values()))
         self._same_of_common: dict[str, Array] = {}  # what `_same_w` gives for these wordings
+        self._likely_relations: dict[str, tuple[str, ...]] = {}  # of wordings, as they are asked
 
     def agreements(
         self, edits: Mapping[int, Mapping[str, Worded]], vectors_qd: FloatArray
@@ -137,6 +140,21 @@ class Wordings:
             for edit_id, fields_of_questions in zip(edits, rounded, strict=True)
         }
 
+    def likely_relations(self, vectors: Mapping[str, FloatArray]) -> set[str]:
+        """The names of the relations that wordings may be of, given the vectors of these [d]."""
+        unread = [text for text in vectors if text not in self._likely_relations]
+        if unread:
+            vectors_od = np.stack([vectors[text] for text in unread])
+            relations_or = probabilities(self._inventory.nearness(vectors_od))
+            self._keep_likely_relations(unread, relations_or)
+        return {name for text in vectors for name in self._likely_relations[text]}
+
+    def _keep_likely_relations(self, texts: Sequence[str], relations_or: Probabilities) -> None:
+        of_each: list[list[str]] = [[] for _ in texts]
+        for place, relation in np.argwhere(relations_or >= _LEAST_RELATION).tolist():
+            of_each[place].append(self._inventory.names[relation])
+        self._likely_relations.update(zip(texts, map(tuple, of_each), strict=True))
+
     def _questions(self, vectors_qd: FloatArray) -> _Questions:
         cosines_qr = self._inventory.nearness(vectors_qd)
         return _Questions(
@@ -151,6 +169,7 @@ class Wordings:
 
         vectors_od = np.stack([one.vector for one in worded])
         relations_or = probabilities(self._inventory.nearness(vectors_od))
+        self._keep_likely_relations(texts, relations_or)
         same_ow = [
             self._same_w(text, one, relations_r)
             for text, one, relations_r in zip(texts, worded, relations_or, strict=True)

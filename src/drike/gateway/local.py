@@ -356,10 +356,27 @@ def _messages(messages: object) -> list[Message]:
     for message in messages:
         role = message.get("role") if isinstance(message, dict) else None
         text = _texts(Api.CHAT, {"messages": [message]})
+        if text is None and isinstance(message, dict):
+            text = _calls_as_text(message.get("tool_calls"))
         if not isinstance(role, str) or text is None:
             raise ValueError("every message needs a role and a content of text")
         read_messages.append({"role": role, "content": text})
     return read_messages
+
+
+def _calls_as_text(calls: object) -> str | None:
+    """The tool calls of a message without text, as a model without tools reads them.
+
+    None if there are none that can be read.
+    """
+    if not isinstance(calls, list) or not calls:
+        return None
+    functions = [call.get("function") for call in calls if isinstance(call, dict)]
+    lines = []
+    for function in functions:
+        if isinstance(function, dict):
+            lines.append(f"{function.get('name')}({function.get('arguments')})")
+    return encodable("\n".join(lines)) if len(lines) == len(calls) else None
 
 
 def _texts(api: Api, values: Mapping[str, Any]) -> str | None:

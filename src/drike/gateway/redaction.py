@@ -18,25 +18,64 @@ _SCHEMES = (
     r"|ldaps?|wss?|https?|postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?"
 )
 
+_AT = r"(?:@|%40|&#0*64;|&#x40;|&commat;|\s?[\[({<]\s?(?:at|ät|@)\s?[\])}>]\s?)"
+_DOT = r"(?:\.|\s?[\[({<]\s?(?:dot|punkt|\.)\s?[\])}>]\s?)"
+# Beginnings of keys by which services tell them from other words.
+_KEYS_BEGIN = (
+    r"sk|pk|rk|gh[oprsu]|github_pat|glpat|gloas|xox[a-z]|xapp|hf|npm|pypi|SG|shp[a-z]{2}|dop_v1|whsec"
+    r"|nvapi|gsk|xai|r8|pat|figd|lin_api|secret|AccountKey"
+)
+_SECRETS = (
+    r"pass(?:word|wd|phrase|code)?|pwd|passwort|kennwort|mot de passe|contraseña|senha"
+    r"|密码|密碼|パスワード"
+    r"|(?:(?:client|api|access|app|account|shared)[ _-]?)?(?:secret|token|key)"
+    r"|authorization|set-cookie|cookie|session[ _-]?id|credentials?"
+)
+# What stands between the word and the secret: behind a verb, only what is no plain word is one.
+_IS = (
+    r"(?:\s{0,2}[=:：]\s{0,2}|\s(?:is|ist|est|es|lautet):?\s"
+    r"(?=\S*\d|[^\s.,;:!?]*[^\w\s.,;:!?'’-]))"
+)
+_SEPARATOR = r"[\s().\-/_*·‐-―−]"  # between the digits of a number
+
 # What names a person or opens a door, by its form; names in plain words are not found. Where two
 # kinds overlap, the first one gives the name.
 _KINDS = {
     "address": (
         r"(?i:(?<![a-z0-9+.-])[a-z0-9+.-]++://\S+"
         rf"|(?<![\w.+-])(?:(?:{_SCHEMES}):(?=\S)|www\d{{0,3}}\.)\S++"
-        r"|(?<![\w.-])[\w-]++(?:\.[\w-]++)++(?<=\.[a-z]{2}|[a-z]{3})/\S+)"
+        r"|(?<![\w.-])[\w-]++(?:\.[\w-]++)++(?<=\.[a-z]{2}|[a-z]{3})(?:/\S+|:\d{2,5}\b\S*)"
+        r"|(?<![\w.-])localhost(?:[:/]\S*)"
+        r"|(?<![\w/.])(?:/home|/users)/\S+|(?<!\w)[a-z]:\\\S+|(?<![^\s\"'(<])\\\\[\w.-]+\\\S+)"
         r"|(?<![^\s\"'(<\[{])[^\s:@/\"'(<\[{]++:[^\s@]{1,200}+@\S+"
     ),
-    "e-mail": rf"(?<!{_LOCAL}){_LOCAL}++@[\w-]++(?:\.[\w-]++)*+",
+    "e-mail": (
+        rf"(?<!{_LOCAL})(?:{_LOCAL}++{_AT}|\"[^\"\n]{{1,64}}+\"@)"
+        rf"(?:\[[^\]\s]{{1,60}}\]|[\w-]++(?:{_DOT}[\w-]++)*+)"
+        rf"|(?<!{_LOCAL})[\w.+-]++ @ ?[\w-]++(?:\.[\w-]++)++"
+        rf"|(?<![\w.+%-])(?!%)[\w.+-]++(?:%40|&#0*64;|&#x40;|&commat;)[\w-]++(?:\.[\w-]++)*+"
+    ),
     "IP": (
-        r"(?<!\d)\d{1,3}(?:\.\d{1,3}){3}(?!\d)"
-        r"|(?<![\w:])(?=[\da-fA-F:]*::|(?:[\da-fA-F]{1,4}:){4})[\da-fA-F:]{3,39}\b"
+        r"(?<!\d)\d{1,3}(?:\[?[.。]\]?\d{1,3}){3}(?!\d)(?::\d{1,5})?"
+        r"|(?<![\w:])(?=[\da-fA-F:]*::|(?:[\da-fA-F]{1,4}:){4})[\da-fA-F:]{3,39}\b(?:\.\d{1,3}){0,3}"
+        r"(?:%\w+)?|(?<![\w-])[\da-fA-F]{2}(?:-[\da-fA-F]{2}){5}(?![\w-])"
     ),
     "key": (
-        rf"(?<!{_KEY})(?=[^\W\d_]|{_KEY}*?[^\W\d_])(?={_KEY}*?\d){_KEY}{{20,}}+"
-        r"|(?<![^\W_])(?:sk|pk|ghp|xox[a-z])[-_][\w-]{16,}+"
+        rf"(?<!{_KEY})(?=[^\W\d_]|{_KEY}*?[^\W\d_])(?={_KEY}*?\d){_KEY}{{20,}}+(?:\.[\w-]{{4,}}+)*+"
+        rf"|(?<![^\W_])(?:{_KEYS_BEGIN})[-_.](?:[\w-]{{12,}}+)(?:\.[\w-]++)*+"
+        r"|(?<![^\W_])eyJ[\w-]{8,}+(?:\.[\w-]*+)*+"
+        r"|-----BEGIN [^\n-]{0,60}-----(?s:.*?)(?:-----END[^\n-]{0,60}-----|\Z)"
+        rf"|(?i:(?<![^\W_])(?:{_SECRETS})(?:{_IS}(?:(?:bearer|basic|token)\s)?[^\s,;]{{3,}}+))"
+        r"|(?i:(?<!\w)(?:bearer|basic)\s(?=\S*\d|[\w+/=.-]{16})[\w+/=.~-]{4,}+)"
+        r"|(?i:(?<!\w)(?:-u\s|--user\s|uid=|user(?:name)?=|username:)\s{0,2}[^\s:,;]++(?::\S+)?)"
+        r"|(?<![^\W_])(?:PIN|TAN|CVV|CVC|OTP)(?:\s{0,2}[:=]\s{0,2}|\s(?:is\s)?)\d{3,8}(?!\d)"
     ),
-    "number": r"\+?(?<!\d)\d(?:[\s().\-/]{0,2}\d){6,}",  # of a phone, a card, an account
+    "number": (  # of a phone, a card, an account
+        rf"\+?(?<!\d)\d(?:{_SEPARATOR}{{0,2}}\d){{6,}}"
+        r"|(?<![^\W_])[A-Z]{2}\d{2}(?:[ -]?[A-Z\d]{4}){2,7}"
+        r"(?:[ -]?(?=[A-Z]?\d)[A-Z\d]{1,3})?(?![^\W_])"
+        r"|(?<![^\W_])(?=(?:[a-zA-Z]*+\d){7})[a-zA-Z\d]++"
+    ),
 }
 _PATTERNS = {name: re.compile(pattern) for name, pattern in _KINDS.items()}
 

@@ -19,6 +19,15 @@ MESSAGES = "/messages"
 _COUNTS_OF_RESPONSES = f"{RESPONSES}/input_tokens"
 _COUNTS_OF_MESSAGES = f"{MESSAGES}/count_tokens"
 
+# The first parts of paths under which no model answers a text: what is sent is measured, kept,
+# drawn, read aloud or written down.
+_WITHOUT_ANSWERS = (
+    *("models", "embeddings", "moderations", "rerank", "reranking", "score", "pooling"),
+    *("classify", "similarity", "tokenize", "detokenize", "files", "uploads", "vector_stores"),
+    *("images", "videos", "audio", "fine_tuning", "evals", "containers", "conversations"),
+)
+_ENDS_WITHOUT_ANSWER = ("/cancel", "/archive", "/embeddings", "/rerank", "/tokenize", "/detokenize")
+_SENDS_NOTHING = ("GET", "HEAD", "OPTIONS", "DELETE")
 COUNTS_TOKENS = (_COUNTS_OF_RESPONSES, _COUNTS_OF_MESSAGES)  # of a request that is not answered
 APIS: Mapping[str, Api] = {
     CHAT: Api.CHAT,
@@ -28,6 +37,20 @@ APIS: Mapping[str, Api] = {
     _COUNTS_OF_RESPONSES: Api.RESPONSES,
     _COUNTS_OF_MESSAGES: Api.MESSAGES,
 }
+
+
+def may_ask(method: str, endpoint: str) -> bool:
+    """Whether a model may answer a text in a request to an endpoint that is not read.
+
+    So it is for all endpoints but those of which the contrary is known: /engines/MODEL/completions
+    and the like of older servers and of other APIs, and batches of requests.
+    """
+    if method in _SENDS_NOTHING:
+        return False
+    first_part = endpoint.strip("/").partition("/")[0]
+    is_call_of_model = ":" in endpoint  # /models/MODEL:generateContent
+    is_known = first_part in _WITHOUT_ANSWERS or endpoint.endswith(_ENDS_WITHOUT_ANSWER)
+    return is_call_of_model or not is_known
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from drike.encoders.base import FloatArray, TextEncoder, salient, unit
 from drike.gates.calibrated import LogisticHead
 from drike.gates.inventory import inventory, probabilities
 from drike.gates.relations import asks_relation, relation_features, share_said
+from drike.text.masking import masked
 from drike.text.qualifiers import asks_for_other
 from drike.text.question_forms import trimmed
 from drike.text.relation_words import OPPOSITES, contrary
-from drike.text.words import masked
 
 FILE = "contradictions.npz"
 FEATURES = (

@@ -23,7 +23,8 @@ from drike.stores.approvals import drafted_author
 from drike.stores.authorship import changeable
 from drike.stores.edit_store import EditStore, versions_of
 from drike.stores.inbox import Inbox, Report, ReportState
-from drike.text.words import masked, mentions, words
+from drike.text.masking import masked
+from drike.text.words import mentions, words
 
 _SAME_WORDS = 0.5  # share of the words of two questions from which on they ask for the same
 _SAME_EDIT = 0.6  # cosine from which on a question that names no subject is about the nearest edit

@@ -18,8 +18,8 @@ from drike.live.suggestions import (
     checked_suggestions,
 )
 from drike.text.glossary import glossed
+from drike.text.masking import masked
 from drike.text.relation_wordings import Relation, built_in
-from drike.text.words import masked
 
 TEMPLATES = "templates"  # the author of what they give
 # The least cosine of a query with the relation whose templates are taken for it, and the largest of

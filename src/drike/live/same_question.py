@@ -15,7 +15,7 @@ from drike.gates.decision import Decision
 from drike.stores import moves
 from drike.stores.authorship import changeable
 from drike.stores.edit_store import EditStore, versions_of
-from drike.text.words import renamed
+from drike.text.masking import renamed
 
 MOST_LOOKED_AT = 100  # edits of a relation, each of which takes a decision
 

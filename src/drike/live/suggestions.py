@@ -19,9 +19,10 @@ from drike.gates.relations import relation_features
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE
 from drike.text.capitals import find_name
+from drike.text.masking import masked
 from drike.text.question_forms import answer_kind
 from drike.text.relation_words import stems, synonyms, telling_words
-from drike.text.words import masked, mentions
+from drike.text.words import mentions
 
 QUESTIONS = 10  # that a model is asked for, and as many near misses
 _TOKENS = 20  # of a question

@@ -49,12 +49,21 @@ _NOTHING = frozenset(
         *("nan", "NaN", "NAN", "-nan", "-NaN", "NaT", "NULL", "null", "None", "NONE", "undefined"),
         *("NA", "<NA>", "N/A", "N/a", "n/a", "N.A.", "n.a.", "NA_character_", "\\N"),
         *("(null)", "(NULL)", "[null]", "[NULL]", "<null>", "<NULL>"),
+        *("N.A", "k.A.", "k. A.", "n/v", "n. a.", "[object Object]", "Loading..."),
+        *("(blank)", "(leer)", "(vide)", "(vacío)", "(vuoto)", "(пусто)", "(空白)", "(empty)"),
         *("#N/A", "#n/a", "#NA", "#N/A N/A", "#NV", "#N/D", "#NULL", "#GETTING_DATA"),
+        *("#YOK", "#N/B", "#I/T", "#Н/Д", "#SAKNAS", "#PUUTTUU", "#HIÁNYZIK", "#Loading..."),
+        *("#REF", "#VALUE", "#NAME", "#NUM", "#DIV/0", "#SPILL", "#CALC", "#FIELD", "#ERROR"),
         *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "1.#INF", "-1.#INF"),
     )
 )
+_SIGNS = re.compile(r"[-‐-―−?.…_*/\\#\s]+")  # which people put where they know nothing
 # What they write for an error, in any language: #REF!, #NAME?, #DIV/0!, #BEZUG!, Err:502, #####.
-_ERROR = re.compile(r"#[^\W\d_][\w/ ]*[!?]|(?i:err):\d{3}|#{3,}")
+_ERROR = re.compile(r"#[¡¿]?[^\W\d_][\w/ ]*[!?]|(?i:err):\d{3}|#{3,}")
+# A number as a spreadsheet shows it in a narrow cell, of which the other digits are lost; and a
+# formula in place of its value.
+_SHORTENED = re.compile(r"[+-]?\d(?:[.,]\d{1,6})?E[+-]\d{2,3}")
+_FORMULA = re.compile(r"=(?:[A-ZÄÖÜ][A-ZÄÖÜ0-9_.]*\(.*|\$?[A-Z]{1,3}\$?\d+|'?[^=!]+'?!\$?[A-Z].*)")
 
 
 def says_nothing(cell: object) -> bool:
@@ -65,6 +74,15 @@ def says_nothing(cell: object) -> bool:
         return False
     text = cell.strip()
     return text in _NOTHING or _ERROR.fullmatch(text) is not None
+
+
+def states_nothing(text: str) -> bool:
+    """Whether a text is no fact: a mark for nothing, signs alone, or a number that lost its digits.
+
+    So is a formula in place of its value.
+    """
+    spoilt = (_SIGNS, _SHORTENED, _FORMULA)
+    return says_nothing(text) or any(form.fullmatch(text.strip()) for form in spoilt)
 
 
 def columns_by_name(row: Row) -> Mapping[str, list[str]]:

@@ -30,6 +30,7 @@ from drike.stores.imports import edit_ids_by_identity, identity_of
 from drike.stores.snapshots import Snapshot, decided_version, snapshot
 from drike.support.files import write_text
 from drike.support.records import parse
+from drike.support.rows import shown
 from drike.text.words import words
 
 _SYNCED = ".synced"  # with the checksum of a change to the last edit whose file was written
@@ -86,7 +87,8 @@ def sync_folder(
     folder.mkdir(parents=True, exist_ok=True)
     if retire_missing:
         _wait_until_settled(folder)
-    files = [_read_file(path) for path in sorted(folder.glob("*.json"))]
+    paths = sorted(path for path in folder.iterdir() if path.suffix.casefold() == ".json")
+    files = [_read_file(path) for path in paths]
     mark = folder / _SYNCED
     checksum = _read_mark(mark)
 
@@ -282,7 +284,9 @@ def _base_of(file: _EditFile, versions: Sequence[EditVersion]) -> EditRecord:
 def _read_file(path: Path) -> _EditFile:
     """What a file of the folder says. Raises DataError."""
     try:
-        values = parse(_read_bytes(path).decode("utf-8-sig"))
+        text = _text_of(_read_bytes(path))
+        values = parse(text)
+        json.loads(text, object_pairs_hook=_without_repeats)
         if not isinstance(values, dict):
             raise ValueError("it is no JSON object")
         edit_id = values.pop("id", None)
@@ -295,6 +299,22 @@ def _read_file(path: Path) -> _EditFile:
     except (ValueError, RecordError, OSError) as problem:
         remedy = "correct it, or take it out of the folder"
         raise DataError(f"{path} is no edit ({problem}): {remedy}") from None
+
+
+def _text_of(content: bytes) -> str:
+    """A text in UTF-8. Raises ValueError."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("it is not in UTF-8") from None
+
+
+def _without_repeats(pairs: Sequence[tuple[str, object]]) -> None:
+    """Raises ValueError for an object of JSON that has a key twice, as a merge may leave it."""
+    counts = Counter(key for key, _ in pairs)
+    for key, count_of_key in counts.items():
+        if count_of_key > 1:
+            raise ValueError(f"it has the key {shown(key)!r} twice")
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -21,6 +21,7 @@ from drike.stores.columns import (
     name_of,
     says_nothing,
     similar_name,
+    states_nothing,
 )
 from drike.stores.imports import CheckedRecord, Imported, ReadRow
 from drike.support.files import write_text
@@ -48,6 +49,20 @@ _FORMULA_WITHIN = re.compile(rf"(?<=[;\t\r\n])(?P<unseen>[{_UNSEEN}]*)(?P<formul
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d+)*|[.,]\d+)(?:[eE][+-]?\d+)?%?")
 
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+# Beginnings of files that are no text.
+_NO_TEXTS = (
+    (b"PK\x03\x04", "a spreadsheet"),
+    (b"\xd0\xcf\x11\xe0", "a spreadsheet"),
+    (b"\x1f\x8b", "compressed"),
+    (b"%PDF", "a PDF"),
+)
+# What texts of Western Europe do not have, and texts in other encodings have if they are read as
+# one: three signs beyond ASCII in a row, and money, fractions and the like within words.
+_MISREAD = re.compile(
+    r"[^\W\d_\x00-\x7f]{3}|[¤¦©¬®±²³´¶·¸¹¼½¾×÷¨¯°¢£¥§ºª‚ƒ†‡ˆ‰‹›˜\xa0]{2}"
+    r"|(?<=[^\W\d_])[¤¢£¥¦¶±¸¼½¾×÷‚ƒ†‡ˆ‰‹˜](?!\d)|[¤¢£¥¦¶±¹²³¸¼½¾×÷‚ƒ†‡ˆ˜](?=[^\W\d_])"
+    r"|[\x80-\x9f]"
+)
 _ZEROS = 0.25  # share of zero bytes at every other place that tells UTF-16 without a mark
 
 
@@ -70,7 +85,18 @@ class PublishedEdits(Protocol):
 
 def scan(path: Path) -> ScannedTable:
     """Read the rows of a file in any common encoding. Raises DataError, OSError."""
-    text, encoding = decoded(path.read_bytes())
+    content = path.read_bytes()
+    for beginning, what in _NO_TEXTS:
+        if content.startswith(beginning):
+            raise DataError(f"{path} is {what}, and no table in text: save it as CSV in UTF-8")
+    text, encoding = decoded(content)
+    misread = _MISREAD.search(text) if encoding in ("cp1252", "latin-1") else None
+    if misread:
+        line = text.count("\n", 0, misread.start()) + 1
+        raise DataError(
+            f"{path}, line {line}: its encoding is not known (it is neither UTF-8 nor that of "
+            "Western Windows): save it as CSV in UTF-8"
+        )
     # Unknown columns become metadata, whatever they are called: two of a name are no fault.
     rows = rows_in(text, str(path), may_repeat=lambda column: not name_of(column))
     return ScannedTable(rows, encoding)
@@ -210,11 +236,13 @@ def _require_texts(record: EditRecord, row: Row) -> None:
     """Raise DataError for a needed field in which a spreadsheet says that it has nothing."""
     for name in REQUIRED:
         text = getattr(record, name)
-        if says_nothing(text):
+        # A subject of signs alone is refused with all other names without a word.
+        is_missing = says_nothing if name == "subject" else states_nothing
+        if is_missing(text):
             remedy = "write the text that is meant, or add such an edit with drike edits add"
             raise DataError(
                 f"{row.place}: {name} is {shown(text)!r}, by which tables mark an empty cell or an "
-                f"error: {remedy}"
+                f"error, or shorten a number: {remedy}"
             )
 
 

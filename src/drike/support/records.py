@@ -34,6 +34,10 @@ def parse(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
     except UnicodeEncodeError:
         raise ValueError("it holds half a character (a lone surrogate)") from None
+    except ValueError as problem:
+        if "integer string" in str(problem):  # Python's own words name a setting of Python
+            raise ValueError("it has a number of too many digits") from None
+        raise
     return value
 
 

@@ -6,16 +6,20 @@ from pathlib import Path
 
 _HIDDEN = "***"
 # What may hold a password, however it is misspelt: SCHEME:/...; postgres without a colon;
-# USER:PASSWORD@; password=...; and libpq's host=...
+# USER:PASSWORD@; password=...; and libpq's host=... Names are bounded, so that long texts of one
+# word take no longer than others.
 _DOUBTFUL = re.compile(
-    r"[a-z][\w+.-]+\s*:\s*[/\\]|postgres\w*\s*(?::|//)|:.*@"
-    r"|(?:pass|pwd|secret|token)\w*\s*[=:]|(?:^|\s)(?:host|hostaddr|dbname|user|service)\s*=",
-    re.IGNORECASE,
+    r"[a-z][\w+.-]{1,40}\s*:\s*[/\\]|postgres\w{0,40}\s*(?::|//)|^[^:\n]*:.*@"
+    r"|(?:pass|pwd|secret|token)\w{0,40}\s*[=:]"
+    r"|(?:^|\s)(?:host|hostaddr|dbname|user|service)\s*=",
+    re.IGNORECASE | re.MULTILINE,
 )
 _DRIVE = re.compile(r"[a-z]:[/\\]", re.IGNORECASE)
 # All up to the last @ of an address belongs to its login: a password may hold any sign.
 _LOGIN = re.compile(r"(?P<scheme>//|\\\\|^(?!.*(?://|\\\\))).*@", re.DOTALL)
-_VALUE = re.compile(r"(?P<name>(?:pass|pwd|secret|token|key)\w*\s*[=:]\s*)[^\s&;]+", re.IGNORECASE)
+_VALUE = re.compile(
+    r"(?P<name>(?:pass|pwd|secret|token|key)\w{0,40}\s*[=:]\s*)[^\s&;]+", re.IGNORECASE
+)
 
 # Of a process's arguments, each of which ends with a zero byte.
 _SECRETS_OF_ARGUMENTS = (
@@ -29,13 +33,15 @@ def may_hold_password(text: str) -> bool:
     """Whether a text that is no address may be meant as one with a password."""
     folded = _folded(text)
     drive = _DRIVE.match(folded)
-    return _DOUBTFUL.search(folded, drive.end() if drive else 0) is not None
+    behind = folded[drive.end() :] if drive else folded
+    return _DOUBTFUL.search(behind) is not None
 
 
 def without_secrets(address: str) -> str:
     """An address as a message may show it, also one that cannot be read."""
     folded = _folded(address)
-    shown = _LOGIN.sub(rf"\g<scheme>{_HIDDEN}@", folded)
+    login, at, rest = folded.rpartition("@")
+    shown = _LOGIN.sub(rf"\g<scheme>{_HIDDEN}@", login + at) + rest
     shown = _VALUE.sub(rf"\g<name>{_HIDDEN}", shown)
     return address if shown == folded else shown
 

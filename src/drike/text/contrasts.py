@@ -355,11 +355,11 @@ def _others(limits: Iterable[str], words_said: Sequence[str]) -> list[str]:
         for limit in limits
         if (limit in _COUNTED | _PLAIN or limit not in _NEUTRAL | no_things() | _NO_LIMITS)
         and not is_named(limit, words_said)
-        and not any(_is_abbreviated(limit, word) for word in words_said)
+        and not any(is_abbreviated(limit, word) for word in words_said)
     ]
 
 
-def _is_abbreviated(one: str, other: str) -> bool:
+def is_abbreviated(one: str, other: str) -> bool:
     """Whether one of two words is the other without some of its letters: "mthly"."""
     short, long = sorted((one, other), key=len)
     if len(short) < _SHORTEST_ABBREVIATED or (short[0], short[-1]) != (long[0], long[-1]):

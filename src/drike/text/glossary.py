@@ -22,6 +22,7 @@ _ACCENTS = re.compile(r"[\u0300-\u036f\u064b-\u0655]")  # of Latin, Cyrillic and
 _INFLECTIONS = re.compile(r"[\u3040-\u309f了吗嗎呢吧]+")
 
 _LONGEST_TEXT = 1_000  # characters; longer texts stay as they are
+_LONGEST_KEPT = 300  # characters of a text whose gloss is kept
 _LONGEST_STEM, _SHORTEST_STEM = 20, 3  # letters
 _MOST_WORDS = 3  # of a phrase
 _MOST_SIGNS = 40  # of a phrase in a script without spaces
@@ -74,6 +75,16 @@ def glossed(text: str) -> str:
     """A text with its known words in English, if most of its words are of one other language."""
     if len(text) > _LONGEST_TEXT:
         return text
+    return _kept_glossed(text) if len(text) <= _LONGEST_KEPT else _glossed(text)
+
+
+@lru_cache(1 << 14)
+def _kept_glossed(text: str) -> str:
+    """What `glossed` gives for questions and wordings, which are read again and again."""
+    return _glossed(text)
+
+
+def _glossed(text: str) -> str:
     if SPACELESS.search(text):
         return _glossed_signs(text)
 

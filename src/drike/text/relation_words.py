@@ -10,8 +10,9 @@ from itertools import groupby
 
 from drike.encoders.salience import content
 from drike.text.glossary import glossed
+from drike.text.masking import masked
 from drike.text.word_lists import data_sections
-from drike.text.words import masked, words
+from drike.text.words import words
 
 _STEM = 5  # letters by which forms of a word are told from other words
 _STORED = 1 << 15  # wordings of a store of which what was read is kept
@@ -59,6 +60,8 @@ class ExclusiveRelations:
     def exclude(self, first: Iterable[str], second: Iterable[str]) -> bool:
         """Whether words of two texts are of different relations of a group, none of the same."""
         relations_of_first = self._relations_by_group(first)
+        if not relations_of_first:
+            return False
         relations_of_second = self._relations_by_group(second)
         return any(
             relations.isdisjoint(relations_of_second[group])
@@ -68,21 +71,22 @@ class ExclusiveRelations:
 
     def _relations_by_group(self, said_words: Iterable[str]) -> dict[int, set[int]]:
         relations_by_group = defaultdict[int, set[int]](set)
-        for word in said_words:
-            for group, relation in self.relations_by_word.get(word, ()):
+        for word in self.relations_by_word.keys() & said_words:
+            for group, relation in self.relations_by_word[word]:
                 relations_by_group[group].add(relation)
         return dict(relations_by_group)
 
 
 CONTRARIES = ExclusiveRelations.read("contraries")  # of a text and what an edit is about
 OPPOSITES = ExclusiveRelations.read("opposites")  # of two wordings of stored edits: these, too
+OPPOSED_QUALIFIERS = ExclusiveRelations.read("opposed qualifiers")  # of one attribute
 CASES = ExclusiveRelations.read("cases")  # other cases than the edit's, or other attributes
 
 
 def contrary(first: str, second: str, relations: ExclusiveRelations = CONTRARIES) -> bool:
     """Whether two texts ask for different relations of a kind, as the father and the mother.
 
-    relations: or `OPPOSITES`.
+    relations: or `OPPOSITES`, or `OPPOSED_QUALIFIERS`.
     """
     return relations.exclude(words(first), words(second))
 

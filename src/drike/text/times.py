@@ -89,7 +89,10 @@ _STATES_FUTURE = re.compile(r"\b(?:next|future|planned|upcoming|will|succe\w+|re
 _LATER = re.compile(
     r"(?<!\bi )(?<!\bwe )\b(?:will|going to)\b.*\b"
     rf"(?:(?:from|as from|starting|by) (?:{_MONTHS}|(?:20)\d\d|then|next)\b"
-    r"|soon\b|rise to|go up to|drop to|be raised|change to"
+    r"|soon\b|(?:go|get) (?:up|down)\b|(?:rise|drop|fall|increase|change)(?: to\b|(?=\W*$| in\b))"
+    r"|(?:be|get) (?:raised|increased|lowered|reduced|cheaper|dearer|more expensive)\b"
+    r"|in (?:the|its|your) (?:next|coming|new) (?:version|release|edition|generation|term)\b"
+    r"|(?:after|once|when) the (?:\w+ )?(?:promotion|promo|offer|discount|sale|campaign)\b"
     r"|once (?:the|its|it['’]s) .*(?:finished|open|ready|done|built|complete|completed|over)\b"
     rf"|(?:after|when|following) {_OF_SOMEBODY} (?:\w+ )?(?:renovations?|move|merger|takeover"
     r"|increase|rise|change|changes|reform|refit|refurbishment|reopening|relaunch|rules|extension))"
@@ -190,6 +193,7 @@ def is_of_past(question: str) -> bool:
     return _is_in_past_tense(question)
 
 
+@lru_cache(4_096)
 def is_of_future(question: str) -> bool:
     """Whether a question in lower case is about a time to come."""
     return _FUTURE.search(question) is not None or _LATER.search(question) is not None

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +53,7 @@ _SHORT = 300  # characters of a text whose words are kept
 _FEW_WORDS = 16  # for which arrays take more time than numbers
 _KEY_BYTES = 8  # of a fingerprint
 
-_ASCII_WORD = re.compile("[a-z0-9_]+[+#]*")
+ASCII_WORD = re.compile("[a-z0-9_]+[+#]*")
 # The ASCII letters with which a word begins, which compare as they are in lower case.
 _PLAIN_BEGINNING = re.compile("[A-Za-z0-9]+")
 # More marks on a letter are no text; composing n of them takes n^2 steps.
@@ -220,7 +219,7 @@ def _joined(texts: Sequence[str]) -> tuple[Words, Places, Places]:
 
 def words(text: str) -> list[str]:
     """The words of a text as they are compared."""
-    return _ASCII_WORD.findall(text.lower()) if text.isascii() else Words.of(text).folded()
+    return ASCII_WORD.findall(text.lower()) if text.isascii() else Words.of(text).folded()
 
 
 def mentions(text: str, name: str) -> bool:
@@ -247,45 +246,12 @@ def composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKC", _MOST_MARKS.sub(r"\1", text))
 
 
-def masked(text: str, names: Sequence[str]) -> str:
-    """A composed text with "it" for the first of the names that it mentions."""
-    return masked_each([(text, names)])[0]
-
-
-def renamed(text: str, names: Sequence[str], name: str) -> str | None:
-    """A composed text with another name for the first of the names that it mentions, if it does."""
-    text_words, *words_of_names = Words.of_each([text, *names])
-    spans = _spans_of_first(text_words, words_of_names)
-    return composed(text_words.replaced(dict.fromkeys(spans, name))) if spans else None
-
-
-def masked_each(texts: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """`masked` for texts, each with its names."""
-    texts_and_names = [part for text, names in texts for part in (text, *names)]
-    words_of_each = iter(Words.of_each(texts_and_names))
-    masked_texts = []
-    for _, names in texts:
-        text_words = next(words_of_each)
-        words_of_names = list(islice(words_of_each, len(names)))
-        spans = _spans_of_first(text_words, words_of_names)
-        masked_texts.append(composed(text_words.replaced(dict.fromkeys(spans, "it"))))
-    return masked_texts
-
-
-def _spans_of_first(text_words: Words, names: Iterable[Words]) -> list[tuple[int, int]]:
-    """Where the first of some names stands that a text mentions."""
-    for name in names:
-        if spans := list(text_words.spans(name)):
-            return spans
-    return []
-
-
 @lru_cache(maxsize=1 << 10)  # queries and names are compared many times
 def _of_short_text(text: str) -> Words:
     if not text.isascii():
         return _of_text(text)
     # For short texts this takes a third of the time.
-    matches = list(_ASCII_WORD.finditer(text.lower()))
+    matches = list(ASCII_WORD.finditer(text.lower()))
     return Words(
         text,
         begins=np.array([match.start() for match in matches], np.int64),

@@ -20,7 +20,7 @@ from drike.gateway.http.threads import in_daemon_thread
 from drike.gateway.proving.questions import EditQuestion, questions_about
 from drike.gateway.proving.verification import EditVerdict, by_concern, named
 from drike.gateway.requests import one_message
-from drike.models.served.failures import failure_in
+from drike.models.served.failures import error_message, failure_in
 from drike.models.served.quirks import NEWER_LIMIT, OLDER_LIMIT, for_newer_models
 from drike.stores.edit_store import versions_of
 
@@ -111,7 +111,7 @@ class Trials:
                     thinking = {**for_newer_models(request), NEWER_LIMIT: _THOUGHTS}
                     return await self.answer(json.dumps(thinking).encode(), feed)
             if reply.status != 200:
-                problem = answer["error"]["message"]
+                problem = error_message(answer, str) or f"status {reply.status}"
                 raise UpstreamError(f"the upstream refuses the question: {problem}")
             failure = failure_in(answer, str)
             if failure is not None:

@@ -48,7 +48,7 @@ from drike.gateway.http.shares import Bodies, Shares
 from drike.gateway.http.threads import in_daemon_thread
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import Mode
-from drike.gateway.requests import APIS, COMPLETION, MESSAGES, RESPONSES
+from drike.gateway.requests import APIS, may_ask
 from drike.gateway.slips import checked_reply
 from drike.gateway.traces import NO_TRACE, NO_TRACES, RequestTrace, Traces
 from drike.live.capturing import capture, draft_of
@@ -68,23 +68,6 @@ from drike.stores.inbox import (
     report_of,
 )
 
-# Ends of paths that are probably for text: /engines/MODEL/completions and the like, of older
-# servers and of other APIs; and of batches of requests.
-_ENDS_FOR_TEXT = (
-    COMPLETION,
-    RESPONSES,
-    MESSAGES,
-    "/complete",
-    "/completion",
-    "/generate",
-    "/chat",
-    "/runs",
-    "/submit_tool_outputs",
-    "/batches",
-    "/invocations",
-    ":generateContent",
-    ":streamGenerateContent",
-)
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _LIMITS_OF_REPORTS = Limits(body=LARGEST)
 _MOST_DRAINED = 100
@@ -272,13 +255,12 @@ class Gateway:
         """The call edited, or as it is where requests of its endpoint are not read."""
         editor = self.editor
         endpoint = call.endpoint
-        if call.method == "POST":
-            api = APIS.get(endpoint)
-            if api is not None:
-                return await editor.edit(api, call, feed, request_id)
-            if endpoint.endswith(_ENDS_FOR_TEXT):
-                problem = UnreadError("path", f"{endpoint} is not read")
-                return editor.unread(call, feed, problem)
+        api = APIS.get(endpoint) if call.method == "POST" else None
+        if api is not None:
+            return await editor.edit(api, call, feed, request_id)
+        if may_ask(call.method, endpoint):
+            problem = UnreadError("path", f"{call.method} {endpoint} is not read")
+            return editor.unread(call, feed, problem)
 
         mode = editor.mode_for(feed)
         scope = "off" if mode is Mode.OFF else "unread"

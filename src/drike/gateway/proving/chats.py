@@ -216,8 +216,9 @@ class Client:
                         continue
                     seconds = time.perf_counter() - began
                     values = _json(raw)
-                    if reply.status == 200 and isinstance(values, dict):
+                    if reply.status == 200:
                         require_success(values, name, str)
+                    if reply.status == 200 and isinstance(values, dict):
                         tokens = token_counts(values, name).prompt
                         decided = _headers_of_gateway(reply)
                         return values, ChatAnswer("", seconds, time.time(), tokens, decided)

@@ -24,7 +24,13 @@ _BESIDE = (
 )
 _KINDS_OF_THOUGHT = ("reasoning", "thinking", "thought", "redacted", "summary")
 _FULL = ("length", "max_tokens", "max_output_tokens", "model_length")
-_CALLS = ("tool_calls", "function_call")
+# Ends of an answer that the model, or a filter behind it, did not want to give.
+_FILTERED = (
+    *("content_filter", "content_filtered", "safety", "recitation", "prohibited_content"),
+    *("blocklist", "spii", "sensitive", "refusal", "guardrail_intervened"),
+)
+# After other ends, nothing is no answer.
+_ENDS = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "completed", "")
 
 
 def answer_text(body: Mapping[str, Any], name: str, *, chat: bool = True) -> str:
@@ -42,8 +48,8 @@ def answer_text(body: Mapping[str, Any], name: str, *, chat: bool = True) -> str
         raise ServerError(f"{name} answers in another form: try the other `template`")
 
     text = text_in(message.get("content" if chat else "text"))
-    finish = choice.get("finish_reason")
-    if not text and (finish == "content_filter" or message.get("refusal")):
+    finish = _finish(choice)
+    if not text and (finish in _FILTERED or message.get("refusal")):
         return text_in(message.get("refusal")) or ""  # this is the model's answer
     if not without_thoughts(text or "").strip():
         if finish in _FULL:
@@ -54,9 +60,15 @@ def answer_text(body: Mapping[str, Any], name: str, *, chat: bool = True) -> str
             raise ServerError(
                 f"{name} gives thoughts alone, without an answer or cut before it: {_MORE_ROOM}"
             )
-        if text is None or finish in _CALLS:
+        if text is None or finish not in _ENDS:
             raise ServerError(f"{name} answers without a text: try again, or another model")
     return text or ""
+
+
+def _finish(choice: Mapping[str, Any]) -> str:
+    """Why an answer ended, in small letters; "" if that is not said."""
+    finish = choice.get("finish_reason")
+    return finish.casefold() if isinstance(finish, str) else ""
 
 
 def text_in(content: object) -> str | None:

@@ -63,6 +63,7 @@ def json_object(body: object, url: str, hide: Callable[[str], str]) -> dict[str,
     out of a text.
     """
     if not isinstance(body, dict):
+        require_success(body, url, hide)
         raise ServerError(
             f"{url} answered with something that is no JSON object: is it the address of an API?"
         )

@@ -25,8 +25,8 @@ from drike.prompts import DemonstrationSet, Role
 from drike.research.editors.editor import Editor
 from drike.research.editors.in_context import InContextEditor
 from drike.research.editors.selectors import RoleCounts, Selection, Selector, policy_mixes
+from drike.text.masking import masked
 from drike.text.relation_wordings import Relation
-from drike.text.words import masked
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,14 @@ from drike.errors import ModelError
 from drike.models.answers import checked, complete, model_input
 from drike.models.protocols import LanguageModel, Request, Score
 from drike.prompts import Prompt
-from drike.research.evaluation.judge import Judge, OwnAnswer, Question, Rule, ends_line
+from drike.research.evaluation.judge import (
+    Judge,
+    OwnAnswer,
+    Question,
+    Rule,
+    Verdict,
+    ends_line,
+)
 from drike.support.parallel import in_groups, in_order
 
 
@@ -99,10 +106,17 @@ def _answers_to_groups(
 
 def _answers_to(judge: Judge, probes: Sequence[Probe]) -> tuple[UneditedAnswer, ...]:
     prompt_by_query = {probe.query: Prompt(probe.query) for probe in probes}
-    texts = complete(judge.model, list(prompt_by_query.values())) if probes else []
-    text_by_query = dict(zip(prompt_by_query, texts, strict=True))
-    own_by_query = _confirmed(text_by_query, prompt_by_query, judge.model)
     verdicts = judge.ask([_question(probe, prompt_by_query) for probe in probes])
+    own_by_query = {
+        probe.query: OwnAnswer(f" {probe.target}", ended=True)
+        for probe, verdict in zip(probes, verdicts, strict=True)
+        if _is_whole_answer(verdict)
+    }
+    to_write = {
+        query: prompt for query, prompt in prompt_by_query.items() if query not in own_by_query
+    }
+    if to_write:
+        own_by_query |= _written(judge.model, to_write)
 
     answers = []
     for probe, verdict in zip(probes, verdicts, strict=True):
@@ -118,30 +132,53 @@ def _question(probe: Probe, prompt_by_query: Mapping[str, Prompt]) -> Question:
     return Question(prompt, probe.target, probe.distractor, probe.also)
 
 
-def _confirmed(
-    text_by_query: Mapping[str, str], prompt_by_query: Mapping[str, Prompt], model: LanguageModel
-) -> dict[str, OwnAnswer]:
-    """The answers that can be compared with others, by query."""
-    texts = {query: text for query, text in text_by_query.items() if normalise(first_line(text))}
+def _is_whole_answer(verdict: Verdict) -> bool:
+    """Whether the scores say that the model writes the target and nothing more.
+
+    Then it need not write it. Of several right answers it is not known which one was scored.
+    """
+    score = verdict.score
+    is_of_target = len(verdict.targets) == 1
+    return is_of_target and score is not None and score.greedy and ends_line(score.following)
+
+
+def _written(model: LanguageModel, prompt_by_query: Mapping[str, Prompt]) -> dict[str, OwnAnswer]:
+    """The answers that the model writes, as far as they can be compared with others, by query."""
+    answers = complete(model, list(prompt_by_query.values()))
+    texts = {
+        query: text
+        for query, text in zip(prompt_by_query, answers, strict=True)
+        if normalise(first_line(text))
+    }
     if model.score is None:
         return {query: OwnAnswer(text, ended=True) for query, text in texts.items()}
 
+    candidates = []
+    for query, text in texts.items():
+        without_last_word, _, _ = text.rstrip().rpartition(" ")
+        candidates += [(query, text), (query, without_last_word)]  # the whole comes first
+    return _greedy(model, candidates, prompt_by_query)
+
+
+def _greedy(
+    model: LanguageModel,
+    candidates: Sequence[tuple[str, str]],
+    prompt_by_query: Mapping[str, Prompt],
+) -> dict[str, OwnAnswer]:
+    """For each query the first of its candidate texts that greedy decoding would begin with."""
     queries = []
     requests = []
-    for query, text in texts.items():
-        prompt, earlier = model_input(model, prompt_by_query[query])
-        without_last_word, _, _ = text.rstrip().rpartition(" ")
-        for candidate in (text, without_last_word):
-            if candidate.strip():
-                queries.append(query)
-                requests.append(Request(prompt, candidate, earlier=earlier))
+    for query, text in candidates:
+        if text.strip():
+            queries.append(query)
+            prompt, earlier = model_input(model, prompt_by_query[query])
+            requests.append(Request(prompt, text, earlier=earlier))
 
-    confirmed: dict[str, OwnAnswer] = {}
-    scores = _scores(model, requests)
-    for query, request, score in zip(queries, requests, scores, strict=True):
-        if score is not None and score.greedy and query not in confirmed:  # the whole comes first
-            confirmed[query] = OwnAnswer(request.continuation, ended=ends_line(score.following))
-    return confirmed
+    answers: dict[str, OwnAnswer] = {}
+    for query, request, score in zip(queries, requests, _scores(model, requests), strict=True):
+        if score is not None and score.greedy and query not in answers:
+            answers[query] = OwnAnswer(request.continuation, ended=ends_line(score.following))
+    return answers
 
 
 def _scores(model: LanguageModel, requests: Sequence[Request]) -> Sequence[Score | None]:
