@@ -160,8 +160,18 @@ def test_observations_of_batch_exports_are_read_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rating", "is_kept"),
-    [("", True), ("0", True), ("-1", True), ("false", True), ("thumbs down", True), ("1", False)]
-    + [("5", False), ("0.9", False), ("true", False), ("good", False)],
+    [
+        ("", True),
+        ("0", True),
+        ("-1", True),
+        ("false", True),
+        ("thumbs down", True),
+        ("1", False),
+        ("5", False),
+        ("0.9", False),
+        ("true", False),
+        ("good", False),
+    ],
 )
 def test_a_row_with_a_good_rating_is_no_report(tmp_path: Path, rating: str, is_kept: bool) -> None:
     text = f"question,answer,Rating\n{ASKED},Lima,{rating}\n"
@@ -172,8 +182,10 @@ def test_a_row_with_a_good_rating_is_no_report(tmp_path: Path, rating: str, is_k
 
 @pytest.mark.parametrize(
     ("name", "value", "is_kept"),
-    [("hallucination", 0, False), ("hallucination", 1, True), ("Toxicity", 0.0, False)]
-    + [
+    [
+        ("hallucination", 0, False),
+        ("hallucination", 1, True),
+        ("Toxicity", 0.0, False),
         ("is_hallucinated", "False", False),
         ("is_hallucinated", "True", True),
         ("helpful", 0, True),
