@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from drike.models.protocols import Request, Score
 
 _CHOICES = 2  # the best two tokens at each place: the target's rival is among them
-# Nats; a larger value is no log-probability, and neither is NaN. Servers write -9999 where they have
-# none, as JSON has no infinity.
+# Nats; a larger value is no log-probability, and neither is NaN. Servers write -9999 where they
+# have none, as JSON has no infinity.
 _LARGEST = 5_000
 
 
