@@ -50,6 +50,16 @@ DIFFERENT = """
     El precio anual de Halcyon es | El precio mensual de Halcyon es
     Il prezzo annuale di Halcyon è | Il prezzo mensile di Halcyon è
     O preço mensal de Halcyon é | O preço anual de Halcyon é
+    The opening hours of Halcyon on weekdays are | The opening hours of Halcyon on Sundays are
+    The home kit sponsor of Halcyon is | The away kit sponsor of Halcyon is
+    The daytime speed limit of Halcyon is | The night speed limit of Halcyon is
+    The inner diameter of Halcyon is | The outer diameter of Halcyon is
+    The dry weight of Halcyon is | The wet weight of Halcyon is
+    The maternal grandfather of Halcyon is | The paternal grandfather of Halcyon is
+    The landlord of Halcyon is | The tenant of Halcyon is
+    Der Nettopreis von Halcyon ist | Der Bruttopreis von Halcyon ist
+    Die Sommeröffnungszeiten von Halcyon sind | Die Winteröffnungszeiten von Halcyon sind
+    Le prix d'été de Halcyon est | Le prix d'hiver de Halcyon est
 """
 
 SAME = """
@@ -91,6 +101,12 @@ SAME = """
     El director de Halcyon es | ¿Quién es el director de Halcyon?
     La capital de Halcyon es | ¿Cuál es la capital de Halcyon?
     Il prezzo mensile di Halcyon è | Qual è il prezzo mensile di Halcyon?
+    The opening hours of Halcyon on Sundays are | What are the Sunday opening hours of Halcyon?
+    The night fare of Halcyon is | The nighttime fare of Halcyon is
+    The child fare of Halcyon is | The fare of Halcyon for children is
+    The fall semester of Halcyon begins on | The autumn semester of Halcyon begins on
+    The email of Halcyon for press is | What is the press email of Halcyon?
+    Die Telefonnummer von Halcyon ist | Die Rufnummer von Halcyon ist
 """
 
 

@@ -58,7 +58,8 @@ _JOINED = re.compile(r"\s*(?:,|and|und|et|y)?\s*")
 _SMALL_WORDS = frozenset(  # which say nothing about what is counted
     "a an the of at in on per for to and or if is are was be by as so but from with within after,"
     "before each every max maximum minimum total also not no pro je im in der die und oder ab bei,"
-    "für nach vor par por al et ou y o".replace(",", " ").split()
+    "für nach vor par por al et ou y o,"
+    "now today currently here there jetzt heute".replace(",", " ").split()
 )
 _STEM = 6  # letters
 _BY_THE_YEAR = frozenset(("percent", "percentage points", "time"))
@@ -113,6 +114,19 @@ class Amount:
         return all(dimension == _COUNTED for dimension, _ in self.readings)
 
 
+@cache
+def _currencies() -> frozenset[str]:
+    """The dimensions that are money: a name of each may stand before a number."""
+    names = data_sections("answers/amounts.txt")["before numbers"][0].split(", ")
+    return frozenset(unit.dimension for name in names for unit in _units_named(name))
+
+
+def is_same_bare_money(own: Amount, bare: Amount) -> bool:
+    """Whether a mere number is that of a price."""
+    values = {value for _, value in bare.readings}
+    return any(kind in _currencies() and value in values for kind, value in own.readings)
+
+
 _NO_UNITS = frozenset(("per", "adverbs", "counted", "before numbers"))
 
 
@@ -160,19 +174,24 @@ def _periods() -> dict[str, Unit]:
     return {name: _units()[names[0]][0] for names in parts for name in names[1:]}
 
 
+# "240 dollars, billed once a year"
+_BILLED = r"(?:,?\s(?:billed|paid|charged|payable|due|invoiced)(?:\sonce)?(?=\s))?"
+
+
 @cache
 def _by() -> re.Pattern[str]:
     """A rate behind an amount: "/min", "a month", "of water per minute"."""
     per = data_sections("answers/amounts.txt")["per"][0].split(", ")
     words = "|".join(rf"{re.escape(name)}\b" for name in per if name != "/")
     return re.compile(
-        rf"(?:\s(?!and\b|or\b)[^\W\d_]+){{0,2}}?\s*(?:/\s?|\s(?:{words})\s?|\s(?:{words}) )"
+        rf"{_BILLED}(?:\s(?!and\b|or\b)[^\W\d_]+){{0,2}}?"
+        rf"\s*(?:/\s?|\s(?:{words})\s?|\s(?:{words}) )"
         r"(?P<time>[^\W\d_]+)",
         re.IGNORECASE,
     )
 
 
-_ADVERB = re.compile(r"\s(?P<name>p\.a\b\.?|[^\W\d_]+)")
+_ADVERB = re.compile(rf"{_BILLED}\s(?P<name>p\.a\b\.?|[^\W\d_]+)")
 
 
 @cache
@@ -337,7 +356,7 @@ def _periods_in(text_before: str) -> tuple[str, ...]:
     periods = []
     for match in _LETTERS.finditer(clause.lower()):
         word = match[0]
-        if word in _periods() or (before in _PER_BEFORE and _times_named(word)):
+        if word in _periods() or (before in _PER_BEFORE and times_named(word)):
             periods.append(word)
         before = word
     return tuple(periods)
@@ -405,7 +424,7 @@ def _same_by_year(own: Amount, other: Amount) -> bool:
     return rate.by == year.dimension and not by_year.isdisjoint(rate.readings)
 
 
-def _times_named(word: str) -> list[Unit]:
+def times_named(word: str) -> list[Unit]:
     """What time a word of a question means: "month", "monthly"."""
     period = _periods().get(word)
     if period:
@@ -419,7 +438,7 @@ def _same_by_question(own: Amount, other: Amount, asked: Iterable[str]) -> bool:
         return False
     rate, total = (own, other) if own.by else (other, own)
     words = total.periods or asked
-    times = [unit for word in words for unit in _times_named(word)]
+    times = [unit for word in words for unit in times_named(word)]
     return any(
         (dimension, value / unit.factor) in rate.readings
         for unit in times

@@ -12,13 +12,14 @@ from functools import lru_cache
 
 from drike.answers.amounts import amounts
 from drike.answers.bounds import bounds_of
-from drike.answers.denials import agrees, behind_politeness, said_not
 from drike.answers.hours import parts_of_hours
 from drike.answers.number_words import spelled_in_digits
+from drike.answers.permissions import rules_on_permission
 from drike.answers.places import place_and_country
 from drike.answers.policies import Condition, PartsGiven
 from drike.answers.policy_words import telling_stems
 from drike.answers.quantities import is_code, reader_of
+from drike.answers.yes_no import YES_OR_NO
 
 _AND = r"(?:and|und|y|et|as well as|plus|or|oder|ou|o)"
 _COMMA = r"(?:[;\n]|(?<!\d),|,(?!\d))"  # no "," of "10,000"
@@ -41,20 +42,19 @@ _CUE = re.compile(
     r"|nur|nicht|kein\w*|muss|müssen|darf|dürfen|ist|sind)\b",
     re.IGNORECASE,
 )
-_YES_OR_NO = re.compile(r"\s*(?P<yes>yes|ja|sí|oui)\b|\s*(?P<no>no|nein|non)\b(?!\.\s*\d)", re.I)
-# "They do.", "You can, if", "It isn't:", which repeats the verb of the question
-_ECHO = re.compile(
-    r"\W*(?:i|you|we|they|s?he|it|that|there|one)\s(?:do|does|can|may|is|are|will|did|have|has|would"
-    r"|could|should|must)(?P<no>n['’]t| not)?\s*(?:[.:;!–—-]|$|,(?!\s*(?:however|i\.e\.))\s"
-    r"|(?:as long|if|provided|indeed)\b)(?<!that is,\s)",
+# Behind a "no" that is an answer, as that of "No refunds" is not.
+_BEHIND_YES_OR_NO = re.compile(
+    r"\s*(?:$|[,.;:!(–—-]|(?:if|unless|only|but|with|without|from|on|up to|within|as|provided|for"
+    r"|at|until|before|after|when|except|in|by|wenn|nur|aber|mit|ohne|ab|bis|außer|sofern)\b)",
     re.IGNORECASE,
 )
-_NO_MATTER = re.compile(r"no (?:problem|worries|doubt|matter|one|longer)\b", re.IGNORECASE)
 # "Thursdays from 17:00 to 20:30"
 _TIME_ON_DAY = re.compile(
-    r"(?:on |am )?(?P<day>[^\W\d_]*(?:day|tag|woch)s?),? (?:(?:from|at|von|um|ab) )?(?P<time>\d.*)",
+    r"(?:on |am |by |until |before |bis )?(?P<day>[^\W\d_]*(?:day|tag|woch)s?),? "
+    r"(?:(?:from|at|von|um|ab) )?(?P<time>(?:\d|noon|midday|midnight|mittag).*)",
     re.IGNORECASE,
 )
+_HOUR_BY_NAME = {"noon": "12:00", "midday": "12:00", "mittag": "12:00", "midnight": "0:00"}
 _ARTICLE = re.compile(r"(?:the|an?|der|die|das|la|le|les|el|los|las) (?=\w)", re.IGNORECASE)
 _OF_CLAUSES = frozenset(
     ("no", "not", "only", "if", "unless", "must", "may", "can", "is", "are", "of", "for")
@@ -78,6 +78,8 @@ class Content:
         """Whether its items are so many, or such, that it is not one name."""
         if len(self.conditions) > 1:
             return any(Condition.of(condition).has_values for condition in self.conditions)
+        if self.conditions and Condition.of(self.conditions[0]).value_count > 1:
+            return True  # "20 cents a day after 3 days", of which "20 cents a day" is a part
         return len(self.items) >= _CERTAIN or (
             len(self.items) > 1 and any(map(reader_of, self.items))
         )
@@ -95,8 +97,8 @@ def content_of(name: str) -> Content | None:
 
 
 def _yes_or_no(name: str) -> Content | None:
-    said = _YES_OR_NO.match(name)
-    if said is None:
+    said = YES_OR_NO.match(name)
+    if said is None or not _BEHIND_YES_OR_NO.match(name, said.end()):
         return None
     rest = name[said.end() :].strip(" ,.;:–—-")
     conditions = _conditions(rest) if rest else ()
@@ -105,8 +107,10 @@ def _yes_or_no(name: str) -> Content | None:
 
 def _time_on_day(name: str) -> Content | None:
     on_day = _TIME_ON_DAY.fullmatch(name.strip(" ."))
-    is_time = on_day is not None and reader_of(on_day["time"]) is not None
-    return Content(items=(on_day["day"], on_day["time"])) if on_day and is_time else None
+    if on_day is None:
+        return None
+    time = _HOUR_BY_NAME.get(on_day["time"].lower(), on_day["time"])
+    return Content(items=(on_day["day"], time)) if reader_of(time) else None
 
 
 def _between_bounds(name: str) -> Content | None:
@@ -133,7 +137,11 @@ def _policy(name: str) -> Content | None:
 
 def _is_policy(name: str) -> bool:
     """Whether a text is a sentence or so, and not a long name."""
-    if len(name.split()) < _LEAST_POLICY or len(telling_stems(name)) < 2:
+    if len(telling_stems(name)) < 2:
+        return False
+    if rules_on_permission(name):
+        return True
+    if len(name.split()) < _LEAST_POLICY:
         return False
     if name[:1].islower() or name[1:].islower() or _CUE.search(name):
         return True
@@ -181,19 +189,6 @@ def _joined(clause: str) -> tuple[str, ...]:
 
 def _tells(text: str) -> bool:
     return bool(telling_stems(text) or amounts(spelled_in_digits(text)))
-
-
-def polarity(answer: str) -> str:
-    """Whether an answer begins with yes or no; else ""."""
-    said = behind_politeness(answer)
-    if said_not(said):
-        return "no"
-    if echo := _ECHO.match(said):
-        return "no" if echo["no"] else "yes"
-    match = _YES_OR_NO.match(said)
-    if match and not _NO_MATTER.match(said):
-        return "yes" if match["yes"] else "no"
-    return "yes" if agrees(said) else ""
 
 
 def share_of_items(

@@ -63,6 +63,15 @@ def _number_by_name() -> dict[str, int]:
     return numbers
 
 
+def names_of_day(day: str) -> tuple[str, ...]:
+    """The names of a day in other languages."""
+    number = _number_by_name().get(day.lower())
+    if number is None:
+        return ()
+    names = (names_of_days.split()[number] for names_of_days in _DAYS_BY_LANGUAGE)
+    return tuple(name for name in names if name != day)
+
+
 @cache
 def _day() -> re.Pattern[str]:
     """A day's name. Short ones count only with a capital, those of two letters in pairs."""

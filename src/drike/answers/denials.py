@@ -4,12 +4,14 @@ The patterns are for texts in lower case, in which `NEW` and `OLD` stand where t
 edit are named. They are compiled when they are first used, as all of them together take 50 ms.
 """
 
+from collections.abc import Collection
 from functools import cache
 
 import regex
 
 NEW = "\ue000"
 OLD = "\ue001"
+OTHER_QUANTITY = "\ue002"  # stands for a quantity that is neither object's
 
 
 def _any_of(*alternatives: str) -> str:
@@ -32,12 +34,26 @@ _DENIAL = _any_of(
     r"former|formerly|previously|used to|was once|once called|hitherto|until then",
     r"you (?:said|say|mentioned|mention|claimed|claim|suggested|stated|wrote|meant)",
     r"if you(?:'re)? mean\w*",
+    r"you(?:'re| are| may be| might be) (?:thinking of|confusing\w*|mixing up)",
     r"your (?:claim|statement|premise|assumption|suggestion|assertion)",
     r"misconception|mistakenly|incorrectly|wrongly|(?:incorrect|wrong|false|inaccurate) to",
     r"nicht(?! nur\b)|kein\w*|statt|anstatt|anders als|früher\w*|ehemal\w+|vormals",
     r"pas(?! seulement\b)|n'(?:est|était) plus|au lieu de|contrairement à|ancien\w*|et non",
     r"no (?:es|era|fue|está|son|en|de|a)|ya no|nunca|en (?:lugar|vez) de|anterior\w*|antes",
     r"a diferencia de",
+)
+# "until last year, it was", "before this it was", "jusqu'à l'an dernier, c'était"
+_EARLIER = _any_of(
+    r"(?:until|till|up to|bis|hasta|avant|antes de|vor)\s[^,.;!?\n]{1,30}?",
+    r"jusqu['’]\w+\s[^,.;!?\n]{1,30}?",
+    "before(?: that| this| then)?|back then|in (?:the )?past|earlier|in former times",
+    "davor|damals|vorher|zuvor|bisher",
+)
+_IT_WAS = _any_of(
+    r"(?:it|this|that|they|s?he|the \w+|there) (?:was|were|had been|used to be)",
+    r"(?:war|waren|wurde|lag|galt|galten|kostete)(?: es| er| sie| das)?",
+    r"(?:c['’]|il |elle |cela )?(?:était|étaient|fut)",
+    "era|eran|fue|costaba",
 )
 # Other objects that a denial may name before the one in question: "neither Lima nor".
 _OTHERS_DENIED = (
@@ -47,14 +63,20 @@ _BEFORE_DENIED = _any_of(
     rf"\b{_DENIAL}\b{_REACHED}{{0,60}}?{_OTHERS_DENIED}",
     r"\b(?:people|many|some|most|commonly|often)\s(?:\w+\s){0,2}?"
     rf"(?:think|thought|believed?|assumed?|sa(?:y|id)|list|claim)\b{_IN_CLAUSE}{{0,60}}?",
-    r"\b(?:(?:previously|formerly|historically|originally|in the past|früher|antes),?"
+    r"\b(?:(?:previously|formerly|historically|originally|in (?:the )?past|früher|antes),?"
     r"|(?:old|former|previous) \w+,)\s",
     r"\b(?:took|takes|taking) over\s(?:\w+\s){0,3}?from\s",
+    r"\b(?:go|walk|drive|head|continue|turn) (?:\w+ )?past (?:the )?",
+    rf"\b(?:{_EARLIER}),?\s(?:{_IT_WAS})\b{_REACHED}{{0,30}}?",
+    r"\b(?:mov|relocat|pull|shift|transferr|switch)(?:e[ds]?|ing)\s(?:\w+\s){0,4}?"
+    r"(?:out of|away from)\s",
     r"\b(?:(?:extend|rais|chang|mov|relocat|increas|reduc|lower|renam|switch|transferr|updat"
     r"|migrat|upgrad|bump|shift|postpon)ed\s(?:\w+\s){0,3}?|(?:went|gone|rose|risen|fell|fallen"
     r"|grew|grown|dropped|jumped|climbed|(?:is|was|now) (?:up|down))\s(?:up\s|down\s)?)from\s",
+    r"[,(–—-]\s?(?:up|down)\sfrom\s",
     rf"\b(?:to|into)\s{_OBJECT}\sfrom\s",
     r"\b(?:replac|succe[e]?d|supersed)(?:ed|es|s|ing)\s(?:(?:the|le|la|el)\s)?",
+    r"\b(?:relevo|suite|nachfolg\w*|successor|sucesora?|successeur) (?:von|de|des|to|of) ",
     r"\b(?:remplacé?e?|succédé à|succède à|reemplaz\w+|sustituy?\w+|abgelöst|ersetzt) (?:a )?",
 )
 _DENIED_IN_CHINESE = (
@@ -82,11 +104,13 @@ _HAS_ENDED = _any_of(
     r"(?:is|was|are|were|has|have|had|got|gets) (?:been |being )?"
     rf"(?:\w+ly |now |already |since )?{_ENDED}\b",
     r"(?:has |have |had )?(?:\w+ly )?"
-    r"(?:ended|expired|lapsed|ran out|run out|resigned|retired|departed|stepped down|"
+    r"(?:ended|expired|lapsed|handed over|ran out|run out|resigned|retired|departed|stepped down|"
     r"moved on|(?:has|have|had) left)\b",
     r"(?:has|have|had) (?:left|quit|gone|come to an end|ceased|moved on|departed|handed over)\b",
     r"[^，。,;；！？\n]{0,6}?(?:已经?|)(?:离任|离职|停用|取消|作废)",
     rf"(?:does|do|did)(?:n't| not)\b{_IN_CLAUSE}{{1,60}}?\b(?:any ?more|any longer)\b",
+    r"(?:ist|war|hat|a|ha|est|s'est) (?:\w+ ){0,3}?(?:gegangen|verlassen|ausgeschieden"
+    r"|zurückgetreten|parti|quitté|dejado|jubilado|retraite)\b",
     r"(?:ceased to|ceases to|does not exist|doesn't exist|no longer)\b",
     r"(?:ist|war|sind|wurden?|wird|est|a été|fue|ha sido) (?:\w+ ){0,2}?"
     rf"{_ENDED_ELSEWHERE}\b",
@@ -97,12 +121,23 @@ _PRONOUN = r",?\s(?:but\s|and\s|however,?\s)?(?:s?he|they|it|that|this|who)\s"
 _BEFORE_END = _any_of(r"s\s(?:\w+\s){1,2}?", r"(?:contract|licen[cs]e|plan)\s", _RELATIVE, _PRONOUN)
 _BEHIND_ENDED = rf"[\"'*_\s)]*{_BEFORE_END}?{_HAS_ENDED}"
 _BEFORE_ENDED = (
-    rf"\b(?:{_ENDED}|got rid of|did away with|parted (?:ways )?with|moved (?:on|away) from|cut)\s"
+    rf"\b(?!gone\b)(?:{_ENDED}|left(?! (?:is|are)\b)|got rid of|gave up|given up|closed|vacated"
+    r"|did away with|parted (?:ways )?with|moved (?:on|away) from|cut)\s"
     r"(?:(?:using|the|our|its|their|all|use|of|support|for|contract|agreement|partnership|offering"
     r"|selling|working|cooperation|with|subscription|to)\s){0,5}[\"'*_\s]*$"
 )
 _ASKED_OF_END = (
     rf"\b(?:{_ENDED}|discontinue|retire|stop|end|ends|expires?|cancel|left|leave|resigned)\b"
+)
+# Another's place: "Ines Calvet reports to the head of marketing", unless that is asked.
+_OTHER_ROLE = _any_of(
+    r"(?:reports?|answers) (?:\w+ )?to|assists|deputi[sz]es for|stands in for",
+    r"(?:is|works as) (?:the |an? |his |her |their )?(?:deputy|assistant|predecessor|secretary)\b",
+    r"works? (?:for|under) (?:(?:the|our|his|her) )?(?:head|director|chief|manager|lead)\w*",
+    "berichtet an|vertritt|arbeitet für (?:den|die) leit",
+)
+_ASKED_OF_ROLE = (
+    r"\b(?:report|answer|assist|deput|stand|work|vertr|bericht|predecessor|secretary)\w*\b"
 )
 _UNTIL = r"(?:until|before|bis|hasta|jusqu)"
 _BEHIND_DENIED = _any_of(
@@ -114,6 +149,9 @@ _BEHIND_DENIED = _any_of(
     r"used to be\b",
     r"has (?:historically|previously|traditionally) been\b",
     r"(?:is|are) the (?:former|old|previous)\b",
+    r"['’]s (?:successor|deputy|assistant|replacement)\b",
+    r",?\s?(?:s?he|they|who) (?:may|might|could|should|would) "
+    r"(?:know|be able to (?:help|tell|say))\b",
     r"(?:was|were) (?:formerly|previously|once|historically|originally"
     r"|the (?:former|old|previous|original))\b",
     r"(?:was|were|has been|is|wurde|fue) (?:\w+ )?"
@@ -121,15 +159,17 @@ _BEHIND_DENIED = _any_of(
     r"(?:was|were|had been|served|remained|war|era|était|chaired|led|headed|ran|held|managed"
     rf"|directed|acted|worked)\b{_IN_CLAUSE}{{0,60}}?\b{_UNTIL}",
     r"(?:and|or|und|oder) (?:older|earlier|below|lower|prior|previous|älter\w*|früher\w*)\b",
+    r"(?:übernommen|abgelöst)\b",
     r"\(\s*(?:now|today|heute|ahora|maintenant)\b",
-    r"\(\s*(?:former|previous|old|outdated|until|ehemal|früher)"
-    rf"[^){NEW}{OLD}]{{0,40}}\)",
+    r"\(\s*(?:former|previous|old|outdated|until|ehemal|früher)(?!\w*\s\d{1,3}\b)"
+    rf"[^){NEW}{OLD}{OTHER_QUANTITY}]{{0,40}}\)",
 )
 _DENIED_BEHIND = rf"[\"'*_\s)]*{_BEHIND_DENIED}"
 
 # "moved from Lima to Oslo"
-_FROM = r"\b(?:from|von|de|desde)\W*$"
-_TO_ANOTHER = rf"{_IN_CLAUSE}{{0,40}}?\b(?:to|into|nach|zu|a|à)\b{_IN_CLAUSE}{{0,40}}?{_OBJECT}"
+_FROM = r"\b(?:from|von|vom|de|del|du|des|desde)\W*$"
+_TO = r"\b(?:to|into|nach|zu|auf|a|al|à|au)\b"
+_TO_ANOTHER = rf"{_IN_CLAUSE}{{0,40}}?{_TO}{_IN_CLAUSE}{{0,40}}?{_OBJECT}"
 # "the claim that it is Lima is wrong"
 _THE_CLAIM = (
     r"\b(?:statement|claim|idea|notion|assertion|belief|assumption|premise)\b"
@@ -214,13 +254,17 @@ _OF_OTHERS = (
 _APOLOGY = r"\b(?:sorry|i apologi[sz]e|tut mir leid|lo siento|désolée?)\b"
 _LEAST_SAID = 4  # words beside an apology that say something
 
-_YES = r"(?i:\W*(?:yes|yeah|yep|correct|right|indeed|true|ja|sí|oui)\b(?!\s*:))"
+_YES = (
+    r"(?i:\W*(?:that['’]?s (?:right|correct|true)|exactly|yes|yeah|yep|correct|right|indeed|true"
+    r"|ja|sí|oui)\b(?!\s*:))"
+)
 _NO = r"(?i:\W*(?:no|nope|incorrect|wrong|false|nein|non)\b(?! longer))"
 
 # What may stand before a yes or no, and says none: "Unfortunately", "The answer to this is".
 _POLITE_LEAD = _any_of(
     "unfortunately|sadly|regrettably|sorry|i regret|i fear|well|so|oh|hi|hello",
     "i'?m afraid|i am afraid|i'm sorry(?: to (?:hear that|say))?|to be honest|good news|bad news",
+    "actually|in fact|as it happens",
     r"(?:great|good) question|thanks?(?: you)?(?: for [^.!,\n]{1,40})?",
     r"(?:the )?(?:short |simple |quick |correct )?answer"
     r"(?: to (?:this|that|the|your)(?: question)?)?(?: is(?: that)?)?",
@@ -258,13 +302,27 @@ _WEAK_BEFORE = _any_of(
     r"would(?! be (?:either|both)\b)",
     r"(?:plan(?:s|ned|ning)?|intend(?:s|ed|ing)?|hop(?:es?|ing)) to|considering",
     "next (?:year|month)",
+    r"after (?:\w+ ){1,2}(?:years?|months?|weeks?) (?:in|at|with|as|of)",
+    # "with a replica in Dallas", "plus an office in Lyon"
+    r"(?:with|plus|and|there(?:'s| is| are)(?: also| still)?|mit|und|avec|con) "
+    r"(?:an?|another|some|its|our|further|additional|einer?|einem|une?|una) "
+    r"(?:\w+ ){1,2}(?:in|at|near|for|à|en)",
     "deputy|assistant|predecessor|successor|compared (?:to|with)|extend(?:ed|s|ing)?|zuvor|bislang",
     r"stellvertreter\w*|vorgänger\w*|originally|initially|earlier",
 )
+_BESIDE = (
+    r"(?:,|;|\b(?:and|plus|while|und|sowie|y|et))\s(?:(?:and|an?|another|extra|up to)\s){0,2}$"
+)
+_OF_THING = (
+    r"\s(?:(?:off|on|for|of|for the|auf|für|sur|pour|en|para)\s)+"
+    r"(?:(?:the|all|any|your|our|die|das|les|las|los)\s)?(?!everything|all\b|it\b)(?P<word>\w+)"
+    r"(?:\s(?P<word>\w+))?"
+)
 _WEAK_BEFORE_OBJECT = rf"\b(?:{_WEAK_BEFORE})\b{_IN_CLAUSE}{{0,60}}?[\"'*_\s]*$"
 _WEAK_BEHIND = (
-    rf"{_IN_CLAUSE}{{0,40}}?\b(?:in the past|before (?:that|then)|at first|originally|is planned"
-    r"|next (?:year|month|quarter)|in later versions|won't|will not|do(?:es)?n't|aren't|isn't)\b"
+    rf"{_IN_CLAUSE}{{0,40}}?\b(?:in (?:the )?past|before (?:that|then)|at first|originally"
+    r"|is planned|(?:has|have) been ordered|on order|(?:is|are) coming|next (?:year|month|quarter)"
+    r"|in later versions|won't|will not|do(?:es)?n't|aren't|isn't)\b"
 )
 
 
@@ -285,6 +343,13 @@ def is_ended(before: str, behind: str) -> bool:
     return _compiled(_BEHIND_ENDED).match(behind) is not None
 
 
+def is_in_other_role(behind: str, question: str) -> bool:
+    """Whether what stands behind an object gives it a place that the question does not ask for."""
+    if not _compiled(rf"[\"'*_\s)]*{_OTHER_ROLE}").match(behind):
+        return False
+    return _compiled(_ASKED_OF_ROLE).search(question.casefold()) is None
+
+
 def is_weak(before: str, behind: str) -> bool:
     """Whether what stands around an object tells that it is rather not the answer.
 
@@ -293,6 +358,17 @@ def is_weak(before: str, behind: str) -> bool:
     if _compiled(_WEAK_BEFORE_OBJECT).search(before):
         return True
     return _compiled(_WEAK_BEHIND).match(behind) is not None
+
+
+def is_of_other_thing(before: str, behind: str, asked: Collection[str]) -> bool:
+    """Whether an object is said beside another one, of what was not asked for.
+
+    Such is the second in "10 % off, and 12 % off gift cards". asked: the words of the question.
+    """
+    if not _compiled(_BESIDE).search(before):
+        return False
+    of_thing = _compiled(_OF_THING).match(behind)
+    return of_thing is not None and not any(word in asked for word in of_thing.captures("word"))
 
 
 def is_denied(before: str, behind: str) -> bool:

@@ -38,6 +38,19 @@ _TIME_UNIT = (
     r"|jahr(?:en?)?|minuten?|heures?|jours?|semaines?|mois|ans?|années?|horas?|días?|semanas?|mes"
     r"|años?|minutos?)\b"
 )
+# Parts of an hour, which are minutes: "three quarters of an hour", "eine Viertelstunde".
+_PARTS_OF_HOUR = {
+    "45": r"(?:three[- ]quarters|3[/ ]4) of an hour|(?:eine )?dreiviertelstunde"
+    r"|trois quarts d['’]heure|tres cuartos de hora",
+    "15": r"(?:a )?quarter (?:of an )?hour|(?:eine )?viertelstunde|(?:un )?quart d['’]heure"
+    r"|(?:un )?cuarto de hora",
+    "30": "(?:an? )?half[- ](?:an )?hour",
+}
+_PART_OF_HOUR = re.compile(
+    rf"\b(?:{'|'.join(f'(?P<m{minutes}>{said})' for minutes, said in _PARTS_OF_HOUR.items())})\b",
+    re.IGNORECASE,
+)
+_MAY_BE_PART_OF_HOUR = re.compile("quarter|viertel|quart|half.h|cuarto", re.IGNORECASE)
 _SIGNS_OF_PARTS = {"¼": ".25", "½": ".5", "¾": ".75"}
 _PART_OF_ONE = re.compile(
     rf"""
@@ -51,10 +64,13 @@ _PART_OF_ONE = re.compile(
 _WORD_OF_PART = re.compile("[¼½¾]|half|halb|demi|medi[oa]", re.IGNORECASE)  # found fast
 # An article that is a number. One of English is that behind some words, as "a month" may be a rate.
 _ONE = re.compile(rf" (?P<article>eine[nr]?|ein|une?|una|an?|the) (?={_TIME_UNIT})", re.IGNORECASE)
+_ONE_ALONE = re.compile(rf"^\W*(?:an?|eine?|un|une|una) (?={_TIME_UNIT}\W*$)", re.IGNORECASE)
 _BEHIND_ONE = re.compile(
     r"\w+ (?:before|ahead|earlier|in advance|after|later|prior|vorher)\b", re.I
 )
 _BEFORE_ONE = re.compile(r"\b(?:lasts?|takes?|for|within|up to|only)$", re.IGNORECASE)
+_AMOUNT_BEFORE = re.compile(r"\d ?(?:[^\W\d_]+|[$€£%])?$")
+_MOST_AMOUNT = 16  # characters
 _MOST_BEFORE_ONE = 8  # characters
 _POINT = re.compile(r"\b(?P<whole>\d+) (?:point|komma|coma|virgule) (?P<decimals>\d(?: ?\d)*)\b")
 _FOUR_TWENTIES = re.compile(r"\bquatre-vingts?\b", re.IGNORECASE)
@@ -85,6 +101,9 @@ def _numbers() -> Mapping[str, int]:
 @lru_cache(maxsize=_MOST_KEPT)  # one answer is read for each part of an object
 def spelled_in_digits(text: str) -> str:
     """A text with its numbers in digits, where they are written in words."""
+    text = _ONE_ALONE.sub("1 ", text)
+    if _MAY_BE_PART_OF_HOUR.search(text):
+        text = _PART_OF_HOUR.sub(lambda match: f"{(match.lastgroup or '')[1:]} minutes", text)
     if _WORD_OF_PART.search(text):
         text = _PART_OF_ONE.sub(_in_digits, text)
     text = _FOUR_TWENTIES.sub("octante", _ONE.sub(_one, text))
@@ -97,13 +116,20 @@ def spelled_in_digits(text: str) -> str:
         if run and not _goes_on(text, run[-1], match, word):
             copied = _put(parts, text, run, copied)
             run = []
-        if word in numbers or (run and word in (*_MAGNITUDES, *_JOINING, "and")):
+        is_hundred = word in _MAGNITUDES and not run and _begins_number(text, match)
+        if word in numbers or is_hundred or (run and word in (*_MAGNITUDES, *_JOINING, "and")):
             run.append(match)
     if run:
         copied = _put(parts, text, run, copied)
     parts.append(text[copied:])
     in_digits = _HALF.sub(r"\g<number>.5", "".join(parts))
     return _MINUS.sub("-", _POINT.sub(_with_point, in_digits))
+
+
+def _begins_number(text: str, match: re.Match[str]) -> bool:
+    """Whether a magnitude is a number by itself, with no digit before it: "a hundred people"."""
+    before = text[max(0, match.start() - 2) : match.start()].strip(" -.,")
+    return not before[-1:].isdigit()
 
 
 def _with_point(match: re.Match[str]) -> str:
@@ -114,6 +140,8 @@ def _with_point(match: re.Match[str]) -> str:
 def _one(match: re.Match[str]) -> str:
     """An article before a time as a number, where it is none of a rate."""
     article = match["article"].lower()
+    if _AMOUNT_BEFORE.search(match.string, max(0, match.start() - _MOST_AMOUNT), match.start()):
+        return match[0]  # "20 cents a day after that"
     if article in ("a", "an", "the") and not _BEHIND_ONE.match(match.string, match.end()):
         before = match.string[max(0, match.start() - _MOST_BEFORE_ONE) : match.start()]
         if article == "the" or not _BEFORE_ONE.search(before):

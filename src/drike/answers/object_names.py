@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
+from drike.answers.days import names_of_day
 from drike.answers.places import place_and_country
 from drike.answers.values import has_digits, readings
 from drike.text.short_forms import NameMatch, short_forms
@@ -20,8 +21,15 @@ _DATE = re.compile(r"\b\d{4} [a-z]+ d\d")
 _ARTICLE = re.compile(
     r"(?:the|an?|der|die|das|ein|eine|le|la|les|el|los|las) (?=\w)|The (?=[a-z ]+\.?$)"
 )
+_PREPOSITION = re.compile(
+    r"(?:at|in|on|to|from|by|via|through|under|near|im|in der|am|an der|bei|beim|per|en|à|au|dans"
+    r"|chez|par|por) (?:the |der |den |dem |la |el |le |les )?(?=\w)",
+    re.IGNORECASE,
+)
 # "Node 22" is Node v22, and version 22 is it if the other object is none.
 _VERSION = re.compile(r"(?P<name>[^\W\d]\S*(?: \S+)?) v?(?P<number>\d+(?:[._]\d+)*)", re.IGNORECASE)
+_CODE = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])(?![12]\d{3}s)\w{2,}")
+_DOTTED = re.compile(r"\d+(?:[._]\d+)+")
 _VERSION_WORDS = ("v", "version ")
 _ONLY = re.compile(r"only (?:for )?(?P<first>.+)|(?P<last>.+) only", re.IGNORECASE)
 _OF_PLACE = re.compile(r" (?:of|at|in) ")
@@ -38,7 +46,8 @@ _DAYS = frozenset(
     ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "montag",
      "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag")
 )  # fmt: skip
-_TITLES = ("Mr", "Mrs", "Ms", "Dr")
+_TITLES = ("Mr", "Mrs", "Ms", "Dr", "Herr", "Frau")
+_TITLES_ELSEWHERE = ("Señor", "Señora", "Sr", "Sra", "Mme", "Monsieur", "Madame")
 _SHORTEST_NOUN = 3  # letters of a common noun that may have a plural
 _SHORTEST_PLURAL = 5  # letters of a common noun that may be the plural of a shorter one
 
@@ -86,6 +95,11 @@ def object_names(names: tuple[str, ...]) -> ObjectNames:
     for text in texts:
         for variant in _with_other_words(text):
             forms.setdefault(variant, _form(variant, Rank.SHORT))
+        for variant in (text, *_variants(text)):
+            if bare := _without_preposition(variant):
+                forms.setdefault(bare, _form(bare, Rank.SHORT))
+        if code := _model_code(text):
+            forms.setdefault(code, _form(code, Rank.SHORT))
         if turned := _turned(text):
             forms.setdefault(turned, _form(turned, Rank.SHORT))
         for other_name in _in_other_languages(text):
@@ -143,12 +157,40 @@ def _with_other_words(text: str) -> Iterator[str]:
     if only := _ONLY.fullmatch(text):
         yield from (f"{said} {only['first'] or only['last']}" for said in _SAID_ONLY)
     if version := _VERSION.fullmatch(text):
-        number = version["number"]
+        number = version["number"].replace("_", ".")
         yield from (f"{version['name']} {word}{number}" for word in _VERSION_WORDS)
-        yield from (f"{word}{number}" for word in _VERSION_WORDS)
+        yield from _versions(version["number"])
+    elif _DOTTED.fullmatch(text):
+        yield from _versions(text)
     day = text.casefold().removesuffix("s")
     if day in _DAYS:
         yield from (text.removesuffix("s"), f"{text.removesuffix('s')}s", day[:3].title())
+        for other_name in names_of_day(day):
+            yield from (other_name, f"{other_name}s")
+
+
+def _without_preposition(text: str) -> str | None:
+    """What stands behind a preposition, if it tells the object: "counter 4" of "at counter 4"."""
+    match = _PREPOSITION.match(text)
+    if match is None:
+        return None
+    rest = text[match.end() :]
+    is_telling = not rest.islower() or has_digits(rest) or " " in rest
+    return rest if is_telling else None
+
+
+def _versions(number: str) -> Iterator[str]:
+    """A version without the name of what has it: v3.11, version 3.11, and 3.11 if it is dotted."""
+    dotted = number.replace("_", ".")
+    yield from (f"v{dotted}", f"version {number}", f"v {number}")
+    if _DOTTED.fullmatch(number):
+        yield number
+
+
+def _model_code(text: str) -> str | None:
+    """The last word of a name, if it mixes letters and digits: 9B of "Falcon 9B"."""
+    first, _, last = text.rpartition(" ")
+    return last if first.isalpha() and _CODE.fullmatch(last) else None
 
 
 def _turned(text: str) -> str | None:
@@ -175,7 +217,7 @@ def _short_object_forms(text: str) -> Iterator[tuple[str, ObjectForm]]:
         rank = Rank.ALONE if only_alone else Rank.SHORT
         yield short_text, _form(short_text, rank, last=is_last_name)
         if is_last_name:
-            for title in _TITLES:
+            for title in (*_TITLES, *_TITLES_ELSEWHERE):
                 titled = f"{title} {_particles_before(folded)}{short_text}"
                 yield titled, _form(titled, Rank.SHORT)
 

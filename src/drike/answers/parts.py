@@ -1,16 +1,25 @@
 """What an answer states of objects of several parts: all of one, a part of the new one, or none."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from drike.answers.contents import Content, content_of, polarity, share_of_items
+from drike.answers.contents import Content, content_of, share_of_items
 from drike.answers.denials import refuses
 from drike.answers.hours import contradicts, gives_part, is_every_day, names_days
 from drike.answers.matching import normalise
 from drike.answers.outcomes import Stated
+from drike.answers.permissions import rules_on_permission
 from drike.answers.places import is_elsewhere, place_and_country
-from drike.answers.policies import AnswerContent, PartsGiven, is_negated
+from drike.answers.policies import AnswerContent, PartsGiven
+from drike.answers.policy_words import telling_stems
+from drike.answers.turned import is_negated
+from drike.answers.yes_no import YES_OR_NO, asks_whether_not, says_of
+
+_NOT = re.compile(
+    r"\b(?:not|never|non|no longer|nicht|pas|no)[ -]| not\b|(?<=can)not\b|n['’]t\b", re.I
+)
 
 
 @dataclass(frozen=True)
@@ -40,9 +49,24 @@ def stated_in_parts(
     content_of_new = _content(new)
     content_of_old = _content(old)
     new, old = _with_places(new, old), _with_places(old, new)
+    if opposites := _opposites(new[0], old[0]) if new and old else None:
+        content_of_new, content_of_old = opposites
     if content_of_new == content_of_old:
         return by_names.named(new, old)
     return _PartsOf(answer, new, old, content_of_new, content_of_old, by_names).stated()
+
+
+def _opposites(new: str, old: str) -> tuple[Content, Content] | None:
+    """What two objects say of which one denies the other: "refundable", "not refundable"."""
+    for denial, term in ((new, old), (old, new)):
+        stripped = _NOT.sub("", denial.strip(" ."))
+        if stripped == denial.strip(" .") or normalise(stripped) != normalise(term):
+            continue
+        contents = (Content(conditions=(f"not {term}",)), Content(conditions=(term,)))
+        if rules_on_permission(term):
+            contents = (Content(says="no"), Content(says="yes"))
+        return contents if denial == new else contents[::-1]
+    return None
 
 
 def _content(names: Sequence[str]) -> Content | None:
@@ -55,6 +79,11 @@ def _with_places(names: tuple[str, ...], others: Sequence[str]) -> tuple[str, ..
     places = [place for name in names for place in place_and_country(name)[:1]]
     named = {normalise(name) for name in (*names, *others)}
     return (*names, *(place for place in places if normalise(place) not in named))
+
+
+def _stems(content: Content | None) -> frozenset[str]:
+    """The stems of the telling words of a policy."""
+    return telling_stems(" ".join(content.conditions)) if content else frozenset()
 
 
 @dataclass(frozen=True)
@@ -70,7 +99,8 @@ class _PartsOf:
 
     @cached_property
     def _read(self) -> AnswerContent:
-        return AnswerContent.of(self.answer.text, self.answer.question, self.answer.about)
+        shared = _stems(self.new) & _stems(self.old)
+        return AnswerContent.of(self.answer.text, self.answer.question, self.answer.about, shared)
 
     def stated(self) -> Stated:
         """What it states."""
@@ -84,7 +114,7 @@ class _PartsOf:
         is_list = any(content.is_certain_list for content in contents) or self._shares_an_item
 
         # 3. All else may be named as a whole.
-        is_open = said in (Stated.NEITHER, Stated.REFUSED)
+        is_open = said in (Stated.NEITHER, Stated.REFUSED) or self._are_opposites
         return self._by_shares(said) if is_list or is_open else said
 
     @property
@@ -99,6 +129,13 @@ class _PartsOf:
         )
 
     @property
+    def _are_opposites(self) -> bool:
+        """Whether one object denies the other, whose name stands in it."""
+        if not (self.new_names and self.old_names):
+            return False
+        return _opposites(self.new_names[0], self.old_names[0]) is not None
+
+    @property
     def _are_places(self) -> bool:
         """Whether both objects are places with the countries that they are in."""
         return all(content is not None and content.is_place for content in (self.new, self.old))
@@ -106,7 +143,9 @@ class _PartsOf:
     def _yes_or_no(self, new: Content) -> Stated:
         """What an answer states under a new object such as "Yes, on a leash"."""
         text = self.answer.text
-        says = polarity(text)
+        says = says_of(self.answer.question, text, "")
+        if not says and asks_whether_not(self.answer.question):
+            says = self._read.permission
         share = self._read.share_of(new.conditions) if new.conditions else PartsGiven.ALL
         if not says and new.conditions and share is PartsGiven.ALL:
             says = "no" if is_negated(text) else "yes"
@@ -114,10 +153,18 @@ class _PartsOf:
             says = self._read.permission
         if says == new.says:
             return Stated.NEW if share is PartsGiven.ALL else Stated.PARTLY
-        if self.old and self.old.says and says == self.old.says:
+        if says and says == self._says_of_old:
             return Stated.OLD
         others = self.by_names.named((), self.old_names)
         return others if others in (Stated.OLD, Stated.REFUSED) else Stated.NEITHER
+
+    @property
+    def _says_of_old(self) -> str:
+        """Yes or no, if the old object begins with it: "no deposit" does beside "yes, €80"."""
+        if self.old and self.old.says:
+            return self.old.says
+        matches = [match for match in map(YES_OR_NO.match, self.old_names) if match]
+        return next(("yes" if match["yes"] else "no" for match in matches), "")
 
     def _by_shares(self, said: Stated) -> Stated:
         """What an answer states by the parts of both objects. said: by their names."""
@@ -156,7 +203,19 @@ class _PartsOf:
         return needed
 
     def _share_of_item(self, item: str) -> PartsGiven:
-        if self.by_names.states(item):
+        if self.by_names.states(item) or self._states_without_noun(item):
             return PartsGiven.ALL
         is_part = gives_part(item, self.answer.text)
         return PartsGiven.SOME if is_part else PartsGiven.NONE
+
+    def _states_without_noun(self, item: str) -> bool:
+        """Whether it states an item without the noun of all: "oat and soy milk" has "oat milk"."""
+        items = next(
+            (each.items for each in (self.new, self.old) if each and item in each.items), ()
+        )
+        nouns = {each.split()[-1].lower() for each in items if " " in each}
+        first, _, noun = item.rpartition(" ")
+        if len(items) < 2 or len(nouns) != 1 or not first or noun.lower() not in nouns:
+            return False
+        is_named = re.search(rf"\b{re.escape(noun)}\b", self.answer.text, re.IGNORECASE)
+        return is_named is not None and self.by_names.states(first)

@@ -5,13 +5,13 @@ same, denied where it denies them. An answer that contradicts a quantity gives n
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from drike.answers.amounts import Amount, amounts
+from drike.answers.amounts import Amount, amounts, is_same
 from drike.answers.bounds import split_bounds
 from drike.answers.days import days_in
 from drike.answers.number_words import spelled_in_digits
@@ -23,27 +23,40 @@ from drike.answers.permissions import (
     sentences,
     without_permission,
 )
-from drike.answers.policy_words import is_telling, stem, telling_stems, with_words_for_phrases
+from drike.answers.policy_words import (
+    is_telling,
+    stem,
+    telling_stems,
+    with_words_for_phrases,
+)
 from drike.answers.quantities import BoundedAmount, bounded, is_same_bounded
 from drike.answers.times import TimeOfDay, times
+from drike.answers.turned import (
+    Clause,
+    Directed,
+    DirectedTime,
+    clauses_in,
+    directed,
+    directed_times,
+    is_negated,
+    without_idle_denials,
+)
 from drike.answers.values import split_dates
+from drike.answers.yes_no import says_of
 
 _LEAST_ABOUT = 0.4  # of the telling words of a question in a sentence about it
 _LEAST_OF_CORE = 0.6  # of those of them that are not of the subject
 _LEAST_STATED = 0.75  # of the telling words of a question in a sentence that says yes to it
-_PRESENT = 0.6  # of the telling words of a condition that is there
+_PRESENT = 0.7  # of the telling words of a condition that is there
 _PRESENT_BY_VALUES = 0.3  # of those of a condition whose quantities and dates are there
 _WORD = re.compile(r"[^\W\d_]+(?:'t\b)?")
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’]t\b)?|[.,;:!?\n]")
-_NEGATED = re.compile(
-    r"\b(?:not|never|no|cannot|without|nicht|kein\w*|nie|pas|jamais|nunca)\b|n['’]t\b",
-    re.IGNORECASE,
-)
 _OF_ASSISTANT = re.compile(r"\bI(?:['’]m)?\b")
 _NOT = frozenset(
     (
         "not",
         "no",
+        "non",
         "never",
         "without",
         "except",
@@ -63,11 +76,6 @@ _SAYS_NO = re.compile(
 )
 _DENIED_BEHIND = frozenset(("excluded", "exempt", "excepted", "ausgenommen", "ausgeschlossen"))
 _ENDS_DENIAL = frozenset(("only", "but", "and", "just"))
-# "no later than" is a bound and denies nothing
-_BOUND = re.compile(
-    r"\b(?:no|not|never) (?:later|more|less|longer|earlier|sooner|fewer|older|younger) than\b",
-    re.IGNORECASE,
-)
 _NEAR = 3  # telling words behind a "not"
 _NEAR_BEFORE = 3  # telling words before an "isn't"
 
@@ -78,19 +86,6 @@ class PartsGiven(IntEnum):
     NONE = 0
     SOME = 1
     ALL = 2
-
-
-def is_negated(answer: str) -> bool:
-    """Whether an answer denies something."""
-    return _NEGATED.search(answer) is not None
-
-
-@dataclass(frozen=True)
-class Clause:
-    """A sentence of an answer, or a part of one, with the stems of its telling words."""
-
-    text: str
-    stems: frozenset[str]
 
 
 class Values(NamedTuple):
@@ -116,18 +111,39 @@ class Condition:
     dates: frozenset[str]
     units: frozenset[str]
     denied: frozenset[str]
+    times_directed: frozenset[DirectedTime]
 
     @classmethod
     @lru_cache(maxsize=1 << 10)  # edits are judged many times
     def of(cls, condition: str) -> "Condition":
         """Read a condition."""
         text, dates = split_dates(spelled_in_digits(condition))
+        directions = directed_times(text)
         text, times_of_day = split_times(text)
         negated, before = _denied_stems(text)
         own = _bounded_amounts(text)
         units = {stem(word) for each in own for word in _words_of(text, each.amount)}
         denied = negated | before
-        return cls(text, tuple(own), times_of_day, frozenset(dates), frozenset(units), denied)
+        return cls(
+            text,
+            tuple(own),
+            times_of_day,
+            frozenset(dates),
+            frozenset(units),
+            denied,
+            directions,
+        )
+
+    @cached_property
+    def direction(self) -> int:
+        """Whether it holds up to its amount (1) or beyond it (-1); 0 if it does not say."""
+        signs = [each.sign for each in directed(self.text, self.amounts)]
+        return signs[0] if len(signs) == 1 else 0
+
+    @cached_property
+    def says_no(self) -> bool:
+        """Whether it denies or forbids something."""
+        return bool(self.denied) or is_negated(self.text) or forbids(self.text)
 
     @property
     def has_values(self) -> bool:
@@ -144,51 +160,83 @@ class Condition:
 class AnswerContent:
     """An answer as policies are looked for in it.
 
-    negated: the stems behind a "not". denied: these, and those before an "isn't". asked: the words
-    of the question. known: the stems that the question and the names of the subject give, and
-    `core` those of the question alone.
+    of_subject: the stems of the names of the subject. shared: those that both objects have, which
+    tell neither.
     """
 
     text: str
     times: tuple[TimeOfDay, ...]
     dates: frozenset[str]
-    stems: frozenset[str]
-    negated: frozenset[str]
-    denied: frozenset[str]
-    amounts: tuple[BoundedAmount, ...]
-    asked: frozenset[str]
-    known: frozenset[str]
-    core: frozenset[str]
-    sentences: tuple[Clause, ...]
+    question: str
+    of_subject: frozenset[str]
+    shared: frozenset[str]
+    times_directed: frozenset[DirectedTime]
 
     @classmethod
-    def of(cls, answer: str, question: str, about: Iterable[str]) -> "AnswerContent":
-        """Read an answer."""
+    def of(
+        cls, answer: str, question: str, about: Iterable[str], shared: frozenset[str] = frozenset()
+    ) -> "AnswerContent":
+        """Read an answer. What it says is read when it is first asked for."""
         text, dates = split_dates(spelled_in_digits(answer))
+        directions = directed_times(text)
         text, times_of_day = split_times(text)
         of_subject = telling_stems(" ".join(about))
-        of_question = telling_stems(question)
-        negated, before = _denied_stems(text)
-        return cls(
-            text,
-            times_of_day,
-            frozenset(dates),
-            telling_stems(text),
-            negated,
-            negated | before,
-            tuple(split_bounds(text, _bounded_amounts(text))),
-            frozenset(word.lower() for word in _WORD.findall(question)),
-            of_question | of_subject,
-            telling_stems(without_permission(question)) - of_subject,
-            tuple(Clause(part, telling_stems(part)) for part in sentences(text)),
-        )
+        return cls(text, times_of_day, frozenset(dates), question, of_subject, shared, directions)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of its telling words."""
+        return telling_stems(self.text)
+
+    @cached_property
+    def asked(self) -> frozenset[str]:
+        """The words of the question."""
+        return frozenset(word.lower() for word in _WORD.findall(self.question))
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """The stems that the question and the names of the subject give."""
+        return telling_stems(self.question) | self.of_subject
+
+    @cached_property
+    def core(self) -> frozenset[str]:
+        """The stems of the question alone."""
+        return telling_stems(without_permission(self.question)) - self.of_subject
+
+    @cached_property
+    def _denied_and_before(self) -> tuple[frozenset[str], frozenset[str]]:
+        return _denied_stems(self.text)
+
+    @property
+    def negated(self) -> frozenset[str]:
+        """The stems behind a "not"."""
+        return self._denied_and_before[0]
+
+    @cached_property
+    def denied(self) -> frozenset[str]:
+        """The stems behind a "not", and those before an "isn't"."""
+        behind, before = self._denied_and_before
+        return behind | before
+
+    @cached_property
+    def amounts(self) -> tuple[BoundedAmount, ...]:
+        """Its amounts, those of ranges with their bounds."""
+        return tuple(split_bounds(self.text, _bounded_amounts(self.text)))
+
+    @cached_property
+    def sentences(self) -> tuple[Clause, ...]:
+        """Its sentences."""
+        return tuple(Clause(part, telling_stems(part)) for part in sentences(self.text))
 
     def share_of(self, conditions: Sequence[str]) -> PartsGiven:
         """How many of a policy's conditions it gives; none if it contradicts one."""
-        read = [Condition.of(text) for text in conditions]
+        every = [Condition.of(text) for text in conditions]
+        read = [condition for condition in every if not self._is_known(condition)] or every
         others = self._others_than(read)
         shares = []
         for condition in read:
+            if self._is_turned(condition):
+                return PartsGiven.NONE
             missing = self._missing(condition)
             if any(self._contradicts(own, others.amounts) for own in missing.amounts):
                 return PartsGiven.NONE
@@ -198,6 +246,12 @@ class AnswerContent:
         if all(share is PartsGiven.ALL for share in shares):
             return PartsGiven.ALL
         return PartsGiven.SOME if any(shares) else PartsGiven.NONE
+
+    def _is_known(self, condition: "Condition") -> bool:
+        """Whether an answer may leave a condition unsaid, as the question has its words."""
+        if condition.has_values or condition.says_no:
+            return False
+        return telling_stems(condition.text) <= self.known
 
     def _share_of(self, condition: "Condition", missing: int) -> PartsGiven:
         """How much of a condition it gives. missing: how many of its values are."""
@@ -211,6 +265,8 @@ class AnswerContent:
     def _missing(self, condition: "Condition") -> "Values":
         """The values of a condition that it does not give."""
         amounts_missing = [own for own in condition.amounts if not self._gives(own)]
+        if self._has_direction(condition):
+            amounts_missing = []
         times_missing = [own for own in condition.times if not _has_time(self.times, own)]
         return Values(amounts_missing, times_missing, condition.dates - self.dates)
 
@@ -218,8 +274,10 @@ class AnswerContent:
         """The values that it gives and that are none of a policy's."""
         own_times = [own for condition in conditions for own in condition.times]
         own_dates = frozenset(date for condition in conditions for date in condition.dates)
+        has_amounts = any(condition.amounts for condition in conditions)
+        others = self.amounts if has_amounts else ()
         return Values(
-            [other for other in self.amounts if not self._is_one_of(other, conditions)],
+            [other for other in others if not self._is_one_of(other, conditions)],
             [other for other in self.times if not _has_time(own_times, other)],
             self.dates - own_dates,
         )
@@ -250,12 +308,41 @@ class AnswerContent:
         if rules:
             text = without_permission(text)
         own = telling_stems(text) - condition.units
-        wanted = own - self.known or own
+        wanted = own - self.known - self.shared or own - self.known or own
         if rules and self._forbids(own) != forbids(condition.text):
             return False
         if not wanted:
             return condition.has_values or text != condition.text
+        if self._has_direction(condition):
+            return True
+        if own <= self.known and (self.says or not own & self.stems):  # the question has its words
+            is_said = bool(self.says) or condition.has_values
+            return is_said and (self.says == "no") == condition.says_no
         return self._has_most(wanted, condition)
+
+    @cached_property
+    def says(self) -> str:
+        """Yes or no, where it answers that to what was asked."""
+        return says_of(self.question, self.text, self.permission)
+
+    def _has_direction(self, condition: "Condition") -> bool:
+        """Whether it says the same of a condition's amount, perhaps by a denial of the contrary.
+
+        "Refunds within 14 days" says so of "no refunds after 14 days".
+        """
+        if not condition.direction:
+            return False
+        own_stems = telling_stems(condition.text) - condition.units
+        has_words = not own_stems or 2 * len(own_stems & (self.stems | self.known)) >= len(
+            own_stems
+        )
+        return has_words and condition.direction in self._signs(condition)
+
+    def _signs(self, condition: "Condition") -> set[int]:
+        """The directions in which it gives a condition's amount."""
+        own = condition.amounts[0].amount
+        given = (each for each in self.directed if is_same(own, each.bounded.amount, self.asked))
+        return {each.sign for each in given if each.sign}
 
     def _has_most(self, wanted: frozenset[str], condition: "Condition") -> bool:
         """Whether most of some stems are there, of fewer words where quantities are there."""
@@ -266,6 +353,17 @@ class AnswerContent:
         if condition.has_values:
             return len(wanted) == 1 or len(there) >= _PRESENT_BY_VALUES * len(wanted)
         return len(there) >= _PRESENT * len(wanted)
+
+    def _is_turned(self, condition: "Condition") -> bool:
+        """Whether it says of a condition's amount the other way round, and nowhere as that does."""
+        for own in condition.times_directed:
+            given = {each.sign for each in self.times_directed if each.minutes == own.minutes}
+            if given and own.sign not in given:
+                return True
+        if not condition.direction:
+            return False
+        signs = self._signs(condition)
+        return bool(signs) and condition.direction not in signs
 
     def _without_days(self, text: str) -> str:
         """A condition without the days of the week that it names, if the answer gives the same."""
@@ -283,6 +381,11 @@ class AnswerContent:
             return True
         return False if any(map(allows, about)) else None
 
+    @cached_property
+    def directed(self) -> tuple[Directed, ...]:
+        """Its amounts with their directions."""
+        return directed(self.text, self.amounts)
+
     @property
     def permission(self) -> str:
         """Yes or no, where a sentence about what was asked allows or forbids it, or states it."""
@@ -294,7 +397,7 @@ class AnswerContent:
                 return "no"
             if allows(sentence.text):
                 return "yes"
-        for clause in self._clauses(about):
+        for clause in clauses_in(sentence.text for sentence in about):
             if says := self._says(clause):
                 return says
         return ""
@@ -304,17 +407,12 @@ class AnswerContent:
             return True
         return bool(self.core) and len(stems & self.core) >= _LEAST_OF_CORE * len(self.core)
 
-    def _clauses(self, about: Iterable[Clause]) -> Iterator[Clause]:
-        for sentence in about:
-            for text in re.split(r"[,;:–—]\s|\b(?:so|but|and|though|although)\b", sentence.text):
-                yield Clause(text, telling_stems(text))
-
     def _says(self, clause: Clause) -> str:
         """Yes or no, by a clause that states what was asked or denies it."""
         asked = self.core | self.known
         if _OF_ASSISTANT.search(clause.text):
             return ""
-        if is_negated(clause.text) or self._says_no(clause.text):
+        if clause.is_negated or self._says_no(clause.text):
             return "no" if self._is_about_question(clause.stems) else ""
         is_stated = bool(asked) and len(clause.stems & asked) >= _LEAST_STATED * len(asked)
         return "yes" if is_stated else ""
@@ -359,7 +457,7 @@ def _denied_stems(text: str) -> tuple[frozenset[str], frozenset[str]]:
     before: set[str] = set()
     last: list[str] = []
     left = 0
-    for match in _TOKEN.finditer(with_words_for_phrases(_BOUND.sub(" ", text)).lower()):
+    for match in _TOKEN.finditer(with_words_for_phrases(without_idle_denials(text)).lower()):
         word = match[0]
         if word in _NOT or word.endswith(("'t", "’t")):
             before.update(last[-_NEAR_BEFORE:])

@@ -28,10 +28,17 @@ def stem(word: str) -> str:
 
 
 def _plain_stem(word: str) -> str:
-    word = word.lower()
+    word = _irregular().get(word.lower(), word.lower())
     if len(word) >= _SHORTEST_PLURAL and word.endswith("s") and not word.endswith("ss"):
         word = word[:-1]
     return word[:_STEM]
+
+
+@cache
+def _irregular() -> dict[str, str]:
+    """The verbs by their forms that share no beginning with them: frozen, of freeze."""
+    lines = [line.split(", ") for line in data_sections(_FILE)["irregular"]]
+    return {form: forms[0] for forms in lines for form in forms[1:]}
 
 
 @cache

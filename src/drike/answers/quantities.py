@@ -14,9 +14,10 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from drike.answers.amounts import Amount, amounts, is_same
+from drike.answers.amounts import Amount, amounts, is_same, is_same_bare_money
 from drike.answers.codes import addresses, is_same_phone, phones, urls, versions
 from drike.answers.days import Days, all_day, days_in
+from drike.answers.frequencies import frequencies, frequency_of
 from drike.answers.number_words import spelled_in_digits
 from drike.answers.ranges import is_range
 from drike.answers.time_limit import TimeLimit
@@ -84,9 +85,27 @@ _ORDER = re.compile(
     r"|(?P<after>after|following|from|of receipt|nach|después|après))\b",
     re.IGNORECASE,
 )
-_TAIL = re.compile(r"(?:\s+[^\W\d_]+){0,4}[.!]?")
+_TAIL = re.compile(r"['’]?(?:\s+[^\W\d_]+){0,4}[.!]?")
 _BEFORE = 40  # characters before an amount in which its bound may stand
 _BEHIND = 40  # characters behind it, by which it is before something or after it
+# What may stand before a mere number that an answer gives, and behind it: "it is now 40."
+_SAYS_NUMBER = re.compile(
+    r"(?:\b(?:it['’]s|that['’]s|is|are|be|was|were|now|currently|only|just|exactly|allows?|holds?|accepts?|fits?|seats?"
+    r"|(?:[a-z]+ed|went|gone|set|cut|up|down) (?:from \S+ )?(?:to|at)"
+    r"|ist|sind|sei|war|nun|jetzt|nur|es|son|ahora|est|sont|désormais|aktuell)|[:=])[\s*_\"']*$",
+    re.IGNORECASE,
+)
+_ENDS_NUMBER = re.compile(
+    r"[*_\"']*\s*(?:$|[.,;:!?)\n](?!\d)|(?:now|today|at present|in total|from|and|but|und|aber|y"
+    r"|et)\b)",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(
+    r"\b(?:building|page|room|bus|tram|line|step|chapter|floor|gate|section|article|version|track"
+    r"|platform|house|street|road|apartment|flat|extension|ext\.?|counter|desk|form|seite|raum|zimmer"
+    r"|haus|linie|gleis|salle|habitación|página|no\.|nr\.|#) ?$",
+    re.IGNORECASE,
+)  # things that have numbers
 _MOST_BARE = 5  # words of an answer whose bare number may be what was asked for
 
 
@@ -106,6 +125,17 @@ class AnswerRead:
         self.asked = frozenset(word.lower() for word in _WORD.findall(question))
         self.is_short = len(text.split(maxsplit=_MOST_BARE)) <= _MOST_BARE
         self._limit = limit
+
+    def answers_with(self, bare: "BoundedAmount") -> bool:
+        """Whether a mere number may be what was asked for: in few words, or "it is now 40."."""
+        before = self.text[max(0, bare.begin - _BEFORE) : bare.begin]
+        if _NUMBERED.search(before):
+            return False
+        if self.is_short:
+            return True
+        behind = self.text[bare.end : bare.end + _BEHIND]
+        has_said = bool(bare.bound) or _SAYS_NUMBER.search(before) is not None
+        return has_said and _ENDS_NUMBER.match(behind) is not None
 
     @cached_property
     def amounts(self) -> list[Amount]:
@@ -165,7 +195,7 @@ def are_quantities(names: Iterable[str]) -> bool:
 def reader_of(name: str) -> Reader | None:
     """How to read what an object of this name may be in texts; None if it is no quantity."""
     text = spelled_in_digits(name.strip().rstrip("."))
-    for make in (_all_day_reader, _days_reader, _url_reader):
+    for make in (_all_day_reader, _frequency_reader, _days_reader, _url_reader):
         if reader := make(text):
             return reader
     if not any(map(str.isdigit, text)) and "@" not in text:
@@ -259,6 +289,21 @@ def _all_day_reader(name: str) -> Reader | None:
     return read
 
 
+def _frequency_reader(name: str) -> Reader | None:
+    """How to read how often something is: "every 15 minutes". "Daily" may be days as well."""
+    own = frequency_of(name)
+    if own is None:
+        return None
+    read_days = _days_reader(name)
+
+    def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
+        yield from read_days(reading) if read_days else ()
+        for found in frequencies(reading.text):
+            yield GivenQuantity(found.begin, found.end, own.is_same(found))
+
+    return read
+
+
 def _days_reader(name: str) -> Reader | None:
     """How to read several days of the week. A single one is a name."""
     name = _FROM.sub("", name)
@@ -344,9 +389,11 @@ def _amount_reader(name: str) -> Reader | None:
 
     def read(reading: AnswerRead) -> Iterator[GivenQuantity]:
         for number, other in enumerate(reading.bounded_amounts):
-            if other.amount.is_bare and own.amount.is_counted and not reading.is_short:
+            if other.amount.is_bare and own.amount.is_counted and not reading.answers_with(other):
                 continue
             is_object = is_same_bounded(own, other, reading.asked)
+            if other.amount.is_bare and reading.answers_with(other) and own.amount.by is None:
+                is_object = is_object or is_same_bare_money(own.amount, other.amount)
             # "20 to 50 euros" is neither 20 nor 50 euros, and at most 50.
             end_of_range = reading.ends_of_ranges.get(number, own.bound)
             is_object = is_object and end_of_range == own.bound

@@ -12,7 +12,8 @@ _MOST_BEFORE = 10
 _NEEDS_BEFORE = frozenset(("and", "und", "y", "et", "a", "à"))  # else it joins two amounts
 # "raised from 20 to 35 euros" gives two amounts, and no range.
 _CHANGE = re.compile(
-    r"\b(?:rais|chang|mov|increas|reduc|lower|extend|switch|updat|went|gone|rose|risen|fell|fallen"
+    r"\b(?:rais|chang|mov|increas|reduc|lower|extend|switch|updat|enlarg|expand|shorten|widen"
+    r"|adjust|revis|went|gone|rose|risen|fell|fallen"
     r"|up|down|drop|cut|jump|gr[eo]w|subi|baj|pass|erhöh|gestiegen|gesenkt|augment)\w*"
     r"[^.;!?\n]{0,30}\b(?:from|von|de|desde)\s+$",
     re.IGNORECASE,

@@ -15,14 +15,18 @@ from typing import NamedTuple, Self
 
 import regex
 
+from drike.answers.as_asked import as_asked
 from drike.answers.denials import (
     NEW,
     OLD,
+    OTHER_QUANTITY,
     asks_of_end,
     behind_politeness,
     is_denied,
     is_ended,
+    is_in_other_role,
     is_no,
+    is_of_other_thing,
     is_weak,
     is_yes,
     refuses,
@@ -47,17 +51,18 @@ from drike.text.words import Words
 
 __all__ = ["Stated", "stated"]
 
-_OTHER_QUANTITY = "\ue002"  # stands for a quantity that is neither object's
 _SUBJECT = ""  # the mark of what names no object
 _AROUND = 100  # characters before an object, and behind it, in which a denial may stand
 _MOST_ALONE = 12  # words of an answer that is only part of a name
 _MOST_SPACES_ALONE = 40  # in its line
 
 _MARK = regex.compile(f"[{NEW}{OLD}]")
-_NAMED = regex.compile(f"[{NEW}{OLD}{_OTHER_QUANTITY}]")
+_NAMED = regex.compile(f"[{NEW}{OLD}{OTHER_QUANTITY}]")
+_CLAUSE_END = regex.compile(r"[.;:!?,]\s|\n|\b(?:but|while|whereas|and|aber|und|mais|pero)\b")
+_TO_OTHER = regex.compile(r"\b(?:to|for|in|at|nach|für|pour|para|à|en) \w{3,}")
 _NEXT_TURN = regex.compile(r"\n[^\S\n]*(?:q|question|user|human|frage|pregunta)\s*:", regex.I)
-_SPACES = regex.compile(rf"(?:[^\S\n]|[{NEW}{OLD}{_OTHER_QUANTITY}])+")
-_UNEVEN = re.compile(rf"[^\S\n ]|  |[{NEW}{OLD}{_OTHER_QUANTITY}]")  # found fast
+_SPACES = regex.compile(rf"(?:[^\S\n]|[{NEW}{OLD}{OTHER_QUANTITY}])+")
+_UNEVEN = re.compile(rf"[^\S\n ]|  |[{NEW}{OLD}{OTHER_QUANTITY}]")  # found fast
 _STRUCK_OUT = regex.compile(r"~~[^~\n]{1,200}~~")
 
 
@@ -90,7 +95,9 @@ def stated(
         return NEW in _marks_in(text, others, question, limit)[0]
 
     asked = AnswerAsked(text, question, tuple(about))
-    return stated_in_parts(asked, tuple(new), tuple(old), NameReader(named, states))
+    names_of_new = as_asked(tuple(new), tuple(old), question, about)
+    names_of_old = as_asked(tuple(old), tuple(new), question, about)
+    return stated_in_parts(asked, names_of_new, names_of_old, NameReader(named, states))
 
 
 def _marks_in(
@@ -194,7 +201,7 @@ def _with_marks(text: str, names: _EditNames, question: str, limit: TimeLimit | 
     spaced = _SPACES.sub(" ", text) if _UNEVEN.search(text) else text
     if names.quantities:
         reading = AnswerRead(spaced, f"{question} {names.about}", limit)
-        spaced = with_marks(reading, names.marks_by_name, _OTHER_QUANTITY)
+        spaced = with_marks(reading, names.marks_by_name, OTHER_QUANTITY)
     words = _words_of(spaced, names.numbers, names.dates)
     places = _places(words, names)
     marked = words.replaced({(place.begin, place.end): place.mark for place in places})
@@ -220,21 +227,41 @@ def _marks_stated(marked: str, question: str, limit: TimeLimit | None) -> set[st
 
 def _likelier(marked: str, question: str, limit: TimeLimit | None) -> set[str]:
     """Of the marks of both objects those with a place that nothing around it weakens."""
+    asked = frozenset(Words.of(question).folded())
     marks = set[str]()
     for match in _MARK.finditer(marked):
         if limit:
             limit.check()
         if match[0] in marks or not _is_stated(marked, match, question):
             continue
-        if not is_weak(*_around(marked, match)):
+        before, behind = _around(marked, match)
+        if not is_weak(before, behind) and not is_of_other_thing(before, behind, asked):
             marks.add(match[0])
-    return marks
+    return marks if len(marks) == 1 else _about_asked(marked, asked) or marks
+
+
+def _about_asked(marked: str, asked: Collection[str]) -> set[str]:
+    """Of both marks the one whose clauses alone have telling words of the question.
+
+    The clauses of the other are about another thing: "6.90 to Austria; to Germany it's 4.90".
+    """
+    telling = frozenset(asked) - word_list("small words")
+    marks = set[str]()
+    of_others = set[str]()
+    for clause in _CLAUSE_END.split(marked):
+        has_telling = not telling.isdisjoint(Words.of(clause).folded())
+        found = set(_MARK.findall(clause))
+        if has_telling:
+            marks |= found
+        elif _TO_OTHER.search(clause):
+            of_others |= found
+    return marks if len(marks) == 1 and of_others == {NEW, OLD} - marks else set()
 
 
 def _is_stated(marked: str, match: regex.Match[str], question: str) -> bool:
     """Whether nothing around a mark denies it."""
     before, behind = _around(marked, match)
-    if is_denied(before, behind):
+    if is_denied(before, behind) or is_in_other_role(behind, question):
         return False
     return asks_of_end(question) or not is_ended(before, behind)
 

@@ -50,6 +50,7 @@ _BEFORE_CLOCK = re.compile(r"\b(?:at|until|till|before|after|by|um|bis|ab|vor|na
 _MOST_BEFORE = 8
 _BEFORE_HOURS = re.compile(
     r"(?:days?|tags?|[a-z]{3}[ys]),? (?:from |von )?$|\bfrom $|\bvon $|\bopen $"
+    r"|\b(?:between|zwischen|entre) $"
 )
 _BEHIND_CLOCK = re.compile(r"\s*(?:[.,;:!?)]|$|(?:on|every|each|in|and|or|so|but|for|to)\b)")
 _LATE = ("afternoon", "evening", "nachmittag", "abend", "tarde", "après-midi", "soir")

@@ -52,7 +52,7 @@ _INTRODUCTION = (
 @command(VALUES_OF_MODEL)
 def demo(
     *,
-    edits: TrainingEdits = 300,
+    edits: TrainingEdits = 200,
     test: TestEdits = 100,
     seed: Seed = 0,
     model: Annotated[

@@ -13,11 +13,11 @@ from enum import StrEnum
 
 import regex
 
-from drike.answers.contents import polarity
 from drike.answers.matching import normalise
-from drike.answers.policies import is_negated
 from drike.answers.policy_words import stem
 from drike.answers.statements import Stated
+from drike.answers.turned import is_negated
+from drike.answers.yes_no import polarity
 from drike.edits.record import EditVersion
 from drike.gates.index import EditIndex
 from drike.live.report_texts import EDGES, subject_of

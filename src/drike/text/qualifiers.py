@@ -10,10 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
 from drike.text.question_forms import is_open
-from drike.text.relation_words import OPPOSITES, contrary, is_empty, word_set
+from drike.text.relation_words import (
+    OPPOSED_QUALIFIERS,
+    OPPOSITES,
+    contrary,
+    is_empty,
+    word_set,
+)
 from drike.text.words import words
 
 _SUBJECT = "it"
@@ -26,6 +33,7 @@ _ASKING = word_set("asking")
 _VAGUE_HEADS = word_set("vague heads")
 _ARTICLES = word_set("articles")
 _SHORTEST_STEM = 4  # letters of a word that another one may go on
+_LONGEST_SHARED_END = 3  # letters in which the beginnings of two compounds may end alike
 _SAME_FROM = 0.8  # the cosine of phrases whose qualifiers mean the same (annual and yearly)
 
 
@@ -63,10 +71,10 @@ def asks_for_other(first: str, second: str, nearness: Callable[[str, str], float
     one = attribute(first)
     other = attribute(second)
     differing = _differences(one, other)
-    if differing is None or not any(differing):
-        return False
+    if differing is None:
+        return contrary(" ".join(one.heads), " ".join(other.heads), OPPOSED_QUALIFIERS)
     if not all(differing):
-        return True  # one is limited, the other is not
+        return any(differing)  # one is limited, the other is not
     if _digits(differing.first) != _digits(differing.second):
         return True
     has_vague_head = _VAGUE_HEADS.issuperset(one.heads) or _VAGUE_HEADS.issuperset(other.heads)
@@ -75,9 +83,14 @@ def asks_for_other(first: str, second: str, nearness: Callable[[str, str], float
     )
     if has_vague_head and not are_limits:
         return False
-    if contrary(" ".join(differing.first), " ".join(differing.second), OPPOSITES):
+    if _are_opposed(" ".join(differing.first), " ".join(differing.second)):
         return True
     return nearness(one.phrase, other.phrase) < _SAME_FROM
+
+
+def _are_opposed(first: str, second: str) -> bool:
+    """Whether qualifiers exclude each other, as inner and outer do."""
+    return any(contrary(first, second, kinds) for kinds in (OPPOSITES, OPPOSED_QUALIFIERS))
 
 
 def _digits(texts: Iterable[str]) -> set[str]:
@@ -98,6 +111,26 @@ def _differences(one: Attribute, other: Attribute) -> Differences | None:
                 return Differences((mine.removesuffix(theirs),), ())
             if theirs.endswith(mine) and len(mine) > _SHORTEST_STEM:
                 return Differences((), (theirs.removesuffix(mine),))
+            opposed = _opposed_beginnings(mine, theirs)
+            if opposed:
+                return opposed
+    return None
+
+
+def _opposed_beginnings(mine: str, theirs: str) -> Differences | None:
+    """The opposed beginnings of two compounds with the same end, as of Nettopreis and Bruttopreis.
+
+    None for other words.
+    """
+    pairs = zip(reversed(mine), reversed(theirs), strict=False)
+    common = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    if common <= _SHORTEST_STEM:
+        return None
+    for shared in range(_LONGEST_SHARED_END + 1):  # of the beginnings: Sommer and Winter
+        first = mine[: len(mine) - common + shared]
+        second = theirs[: len(theirs) - common + shared]
+        if _are_opposed(first, second):
+            return Differences((first,), (second,))
     return None
 
 

@@ -79,13 +79,14 @@ class ExclusiveRelations:
 
 CONTRARIES = ExclusiveRelations.read("contraries")  # of a text and what an edit is about
 OPPOSITES = ExclusiveRelations.read("opposites")  # of two wordings of stored edits: these, too
+OPPOSED_QUALIFIERS = ExclusiveRelations.read("opposed qualifiers")  # of one attribute
 CASES = ExclusiveRelations.read("cases")  # other cases than the edit's, or other attributes
 
 
 def contrary(first: str, second: str, relations: ExclusiveRelations = CONTRARIES) -> bool:
     """Whether two texts ask for different relations of a kind, as the father and the mother.
 
-    relations: or `OPPOSITES`.
+    relations: or `OPPOSITES`, or `OPPOSED_QUALIFIERS`.
     """
     return relations.exclude(words(first), words(second))
 
