@@ -97,9 +97,8 @@ class AskedOfHost:
         said = set(words(self.text))
         words_said = len(said.intersection(words(subject)))
         matched = {edit.id for edit in decision.matched}
-        covered = (
-            c.features.get("covered", 0.0) for c in decision.candidates if c.edit.id in matched
-        )
+        features = [c.features for c in decision.candidates if c.edit.id in matched]
+        covered = max((of_edit.get("covered", 0.0) for of_edit in features), default=0.0)
         probability = max(_probability(decision, edit) for edit in decision.matched)
         return _Fitting(decision, words_said, surely, covered, probability)
 
