@@ -354,43 +354,53 @@ class HuggingFaceModel:
 
     def _score_by_kind(self, requests: Sequence[Request]) -> list[Score]:
         """Score contrasted requests, and apart from them the others."""
+        plain: list[int] = []
+        contrasted: list[int] = []
+        for i, request in enumerate(requests):
+            kind = plain if request.against is None else contrasted
+            kind.append(i)
+
         score_by_index: dict[int, Score] = {}
-        plain = [i for i, request in enumerate(requests) if request.against is None]
-        if plain:
-            scores = self.score([requests[i] for i in plain])
-            score_by_index.update(zip(plain, scores, strict=True))
-        contrasted = [i for i, request in enumerate(requests) if request.against is not None]
-        scores = self._score_contrasted([requests[i] for i in contrasted])
-        score_by_index.update(zip(contrasted, scores, strict=True))
+        for kind, score in ((plain, self.score), (contrasted, self._score_contrasted)):
+            if kind:
+                scores = score([requests[i] for i in kind])
+                score_by_index.update(zip(kind, scores, strict=True))
         return [score_by_index[i] for i in range(len(requests))]
 
     def _score_contrasted(self, requests: Sequence[Request]) -> list[Score]:
         began = time.perf_counter()
-        # Requests that differ in their contrast alone have the same texts, which are encoded once.
-        plain = [replace(request, against=None) for request in requests]
-        distinct = list(dict.fromkeys(plain))
-        encoded_by_request = dict(zip(distinct, self._encode(distinct), strict=True))
-        encoded = [encoded_by_request[request] for request in plain]
-        against = [request.against for request in requests if request.against is not None]
-        distinct_turns = list(dict.fromkeys(each.turns for each in against))
-        bare_by_turns = dict(zip(distinct_turns, self._encode_bare(distinct_turns), strict=True))
-        pairs = []
-        for edited, each in zip(encoded, against, strict=True):
-            bare = bare_by_turns[each.turns]
-            continuation = edited.ids[edited.start :]
-            after_bare = Encoded((*bare, *continuation), len(bare))
-            pairs.append(Contrasted(edited, after_bare, each.contrast))
+        pairs = self._contrasted_pairs(requests)
         lengths = [len(text.ids) for pair in pairs for text in pair.texts]
 
         def read() -> tuple[list[TokenScores], Usage]:
             return self._contrasts.read(pairs, self._scorer.plan.strategy, self._scorer.budget)
 
         found, work = self._scorer.within_memory(read, lengths)
+        encoded = [pair.edited for pair in pairs]
         scored = sum(len(text.ids) - text.start for text in encoded)
         prompt_tokens = sum(text.start for text in encoded)
         work += Usage(prompts=len(requests), prompt_tokens=prompt_tokens, completion_tokens=scored)
         self._count_call(began, work)
         return list(map(self._as_score, encoded, found))
+
+    def _contrasted_pairs(self, requests: Sequence[Request]) -> list[Contrasted]:
+        """The tokens of each request, and of its continuation behind the bare prompt."""
+        # Requests that differ in their contrast alone have the same texts, which are encoded once.
+        plain = [replace(request, against=None) for request in requests]
+        distinct = list(dict.fromkeys(plain))
+        encoded_by_request = dict(zip(distinct, self._encode(distinct), strict=True))
+        against = [request.against for request in requests if request.against is not None]
+        distinct_turns = list(dict.fromkeys(each.turns for each in against))
+        bare_by_turns = dict(zip(distinct_turns, self._encode_bare(distinct_turns), strict=True))
+
+        pairs = []
+        for request, each in zip(plain, against, strict=True):
+            edited = encoded_by_request[request]
+            bare = bare_by_turns[each.turns]
+            continuation = edited.ids[edited.start :]
+            after_bare = Encoded((*bare, *continuation), len(bare))
+            pairs.append(Contrasted(edited, after_bare, each.contrast))
+        return pairs
 
     def _encode(self, requests: Sequence[Request]) -> list[Encoded]:
         """The tokens of requests. Raises ModelError for one that cannot be scored."""
