@@ -135,6 +135,6 @@ def test_marks_around_an_answer_and_behind_it_are_no_part_of_it(written: str) ->
     "unit", ["<think>", "</think>", "<a-b_", "<|end|>", "<|im_end|>", "<details reasoning>", "[A_"]
 )
 def test_thoughts_are_found_in_time_linear_in_the_text(unit: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     without_thoughts((unit * 20_000)[:60_000])
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1

@@ -178,3 +178,43 @@ def test_a_name_that_the_asker_says_of_himself_is_no_other_subject(
     question: str, fact: list[str]
 ) -> None:
     assert facts(question) == fact
+
+
+@pytest.mark.parametrize(
+    ("question", "fact"),
+    [
+        ("hey wheres ur head office", "office"),
+        ("do u ship to austria pls", "shipping"),
+        ("whats ur phone nr", "phone"),
+        ("whos ur head of suport", "support"),
+    ],
+)
+def test_short_words_of_chats_ask_the_host(question: str, fact: str) -> None:
+    assert facts(question) == [fact]
+
+
+BANK = {
+    "rate": EditRecord("Brell Bank", "The interest rate on savings at Brell Bank is", "2 %"),
+    "fee": EditRecord("Brell Bank", "The account fee of Brell Bank is", "4 euros a month"),
+    "cash": EditRecord("Brell Gold card", "Withdrawing cash with the Brell Gold card costs", "1 %"),
+    "card": EditRecord("Brell Gold card", "The annual fee of the Brell Gold card is", "60 euros"),
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "fact"),
+    [
+        ("whats ur interest rate", "rate"),
+        ("do you take an account fee?", "fee"),
+        ("what's the annual fee of the gold card?", "card"),
+    ],
+)
+def test_of_a_host_and_its_products_the_fact_counts_that_says_what_is_asked(
+    question: str, fact: str
+) -> None:
+    bank = EditIndex.of(stored(*BANK.values()), default_encoder())
+    by = Follower(lambda query: default_gate().decide(query, bank), bank, AsBlock())
+    turns = [("system", "You are the assistant of Brell Bank."), ("user", question)]
+    decision = by.follow(read(Api.CHAT, chat(turns))).decision
+    assert decision is not None
+    assert [list(BANK)[edit.id - 1] for edit in decision.applied] == [fact]

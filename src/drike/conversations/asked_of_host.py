@@ -36,13 +36,21 @@ class _Linked:
 class _Fitting:
     """A decision on the turn as one about a subject of the host.
 
-    words_said: how many words of the subject's name the turn has. probability: of its likeliest
-    edit.
+    words_said: how many words of the subject's name the turn has. surely: whether it surely asks
+    for one of its edits. covered: the share of the turn that one of them says, at most.
+    probability: of its likeliest edit.
     """
 
     decision: Decision
     words_said: int
+    surely: bool
+    covered: float
     probability: float
+
+
+def _fit(one: _Fitting) -> tuple[int, bool, float, float]:
+    """How well a turn fits a subject of the host: by its words before its probability."""
+    return one.words_said, one.surely, one.covered, one.probability
 
 
 @dataclass(frozen=True)
@@ -77,18 +85,22 @@ class AskedOfHost:
                 continue
             decision = replace(decision, matched=matched)
             if self.host.spoken_for.intersection(links):
-                of_host.append(self._fitting(subject, decision))
+                surely = any(links[edit.id].surely for edit in matched)
+                of_host.append(self._fitting(subject, decision, surely=surely))
             else:
                 of_others.append(decision)
         if of_host:
-            return max(of_host, key=lambda one: (one.words_said, one.probability)).decision
+            return max(of_host, key=_fit).decision
         return of_others[0] if len(of_others) == 1 else None
 
-    def _fitting(self, subject: str, decision: Decision) -> _Fitting:
+    def _fitting(self, subject: str, decision: Decision, *, surely: bool) -> _Fitting:
         said = set(words(self.text))
         words_said = len(said.intersection(words(subject)))
+        matched = {edit.id for edit in decision.matched}
+        features = [c.features for c in decision.candidates if c.edit.id in matched]
+        covered = max((of_edit.get("covered", 0.0) for of_edit in features), default=0.0)
         probability = max(_probability(decision, edit) for edit in decision.matched)
-        return _Fitting(decision, words_said, probability)
+        return _Fitting(decision, words_said, surely, covered, probability)
 
     @cached_property
     def _named(self) -> list[tuple[Words, Mention]]:

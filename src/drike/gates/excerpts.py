@@ -12,7 +12,7 @@ from drike.gates.name_index import Mention
 from drike.text.question_forms import trimmed
 from drike.text.questions import in_material, leans_back, parts_of
 from drike.text.sentences import ending, sentence_around
-from drike.text.spelling import corrected
+from drike.text.spelling import corrected, written_out
 from drike.text.things import Said, said
 from drike.text.words import Words
 
@@ -139,7 +139,7 @@ def plain(text: str) -> Said:
     Names in code become words.
     """
     spaced = _COMPOUND.sub(lambda compound: _BETWEEN_WORDS.sub(" ", compound[0]), text)
-    in_english = said(trimmed(spaced))
+    in_english = said(trimmed(written_out(spaced)))
     return Said(corrected(in_english.text), in_english.foreign)
 
 

@@ -1,4 +1,7 @@
-"""Typing errors in the words of relations: "captial" is read as "capital"."""
+"""Words as they are typed: "captial" is "capital", and "whats ur nr" is "what's your number".
+
+Typing errors are corrected in the words of relations only.
+"""
 
 import re
 from collections import defaultdict
@@ -13,6 +16,52 @@ _LONGEST_TEXT = 1_000  # characters; longer texts stay as they are
 _SHORTEST_WORD = 5  # letters; in a word of five, letters are only swapped
 _WORD_IN_LOWER_CASE = re.compile(r"(?<!\w)[a-z]{5,20}(?!\w)")
 _LONGER_WORD = re.compile(rf"[a-z]{{{_SHORTEST_WORD},}}")
+
+# Short words of chats, as one writes them out. No letters that stand for something else: R, C, N.
+_WRITTEN_OUT = {
+    "u": "you",
+    "ur": "your",
+    "urs": "yours",
+    "r u": "are you",
+    "hw": "how",
+    "wat": "what",
+    "wats": "what's",
+    "whats": "what's",
+    "wheres": "where's",
+    "whos": "who's",
+    "whens": "when's",
+    "hows": "how's",
+    "wen": "when",
+    "wich": "which",
+    "teh": "the",
+    "pls": "please",
+    "plz": "please",
+    "thx": "thanks",
+    "frm": "from",
+    "til": "until",
+    "b4": "before",
+    "2day": "today",
+    "2moro": "tomorrow",
+    "gonna": "going to",
+    "wanna": "want to",
+    "gotta": "have to",
+    "hrs": "hours",
+    "mins": "minutes",
+    "nr": "number",
+    "adress": "address",
+    "dont": "don't",
+    "doesnt": "doesn't",
+    "cant": "can't",
+    "im": "I'm",
+}
+_SHORT_OF_CHATS = re.compile(rf"(?<![\w'.&-])(?:{'|'.join(_WRITTEN_OUT)})(?![\w'&-])")
+
+
+def written_out(text: str) -> str:
+    """A text with the short words of chats, in small letters, as one writes them out."""
+    if len(text) > _LONGEST_TEXT:
+        return text
+    return _SHORT_OF_CHATS.sub(lambda match: _WRITTEN_OUT[match[0]], text)
 
 
 def corrected(text: str) -> str:

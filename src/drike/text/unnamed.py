@@ -18,6 +18,7 @@ from drike.text.glossary import glossed
 from drike.text.phrases import find_phrase, phrase_at, without_phrases
 from drike.text.question_forms import trimmed
 from drike.text.relation_words import is_empty, word_set
+from drike.text.spelling import corrected, written_out
 from drike.text.words import Words, words
 
 _LONGEST = 400  # characters of a question that are read
@@ -187,7 +188,8 @@ def without_own_names(text: str) -> str:
 
 @lru_cache(_MOST_CACHED)
 def _read(text: str, called: frozenset[str]) -> UnnamedQuestion:
-    asked = _with_organisations(without_phrases(trimmed(text), "told"), called)
+    written = corrected(written_out(text))
+    asked = _with_organisations(without_phrases(trimmed(written), "told"), called)
     addresses = find_phrase(asked, "host") is not None
     english = glossed(asked)
     is_german = _GERMAN.search(asked) is not None  # in which all nouns have capitals
