@@ -27,6 +27,7 @@ from drike.text.glossary import glossed
 from drike.text.masking import masked_each
 from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
+from drike.text.value_kinds import telling_amount
 from drike.text.words import Words, fingerprints_of_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
@@ -376,7 +377,11 @@ def _names_of(edits: Mapping[int, EditVersion]) -> dict[int, SubjectNames]:
 
 
 def _objects_of(edits: Mapping[int, EditVersion]) -> Texts:
-    return {id: (edit.record.target_new, *edit.record.object_aliases) for id, edit in edits.items()}
+    texts: dict[int, tuple[str, ...]] = {}
+    for id, edit in edits.items():
+        objects = (edit.record.target_new, *edit.record.object_aliases)
+        texts[id] = (*objects, *filter(None, map(telling_amount, objects)))
+    return texts
 
 
 def _negatives_of(edits: Mapping[int, EditVersion]) -> Texts:
