@@ -27,6 +27,7 @@ from drike.text.glossary import glossed
 from drike.text.masking import masked_each
 from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
+from drike.text.titled_names import titled
 from drike.text.value_kinds import telling_amount
 from drike.text.words import Words, fingerprints_of_each
 
@@ -380,7 +381,9 @@ def _objects_of(edits: Mapping[int, EditVersion]) -> Texts:
     texts: dict[int, tuple[str, ...]] = {}
     for id, edit in edits.items():
         objects = (edit.record.target_new, *edit.record.object_aliases)
-        texts[id] = (*objects, *filter(None, map(telling_amount, objects)))
+        amounts = map(telling_amount, objects)
+        people = map(titled, objects)
+        texts[id] = (*objects, *filter(None, amounts), *filter(None, people))
     return texts
 
 
