@@ -118,6 +118,14 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
         "Oslo<|endoftext|>Lima",
         "Oslo<｜end▁of▁sentence｜>",
         "<|assistant|>Oslo<|end|>",
+        "<|im_start|>assistant\nOslo<|im_end|>",
+        "<|start_header_id|>assistant<|end_header_id|>\n\nOslo<|eot_id|>",
+        "<start_of_turn>model\nOslo<end_of_turn>",
+        "<s>[INST] Is it Lima? [/INST] Oslo</s>",
+        "<s> Oslo</s>",
+        "<bos>Oslo",
+        "<pad><pad> Oslo",
+        "```text\nOslo\n```",
         "<answer>Oslo</answer>",
         "<think>Lima</think><final>Oslo</final>",
         "<think>Lima</think><|begin_of_box|>Oslo<|end_of_box|>",
@@ -135,6 +143,6 @@ def test_marks_around_an_answer_and_behind_it_are_no_part_of_it(written: str) ->
     "unit", ["<think>", "</think>", "<a-b_", "<|end|>", "<|im_end|>", "<details reasoning>", "[A_"]
 )
 def test_thoughts_are_found_in_time_linear_in_the_text(unit: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     without_thoughts((unit * 20_000)[:60_000])
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1

@@ -369,3 +369,25 @@ def test_a_run_with_another_files_demonstrations_is_served(tmp_path: Path) -> No
         [Edit("The capital of Peru is", "Oslo", subject="Peru")], ["The capital of Peru is"]
     )
     assert "The capital of Peru is Oslo" in prompt.text and len(prompt.text.splitlines()) > 4
+
+
+@pytest.mark.parametrize("mark", ["#N/A", "#REF!", "#¡VALOR!", "NULL", "1.23457E+11", "=A1", "-"])
+def test_what_a_spreadsheet_spoilt_is_neither_an_edit_nor_an_answer(
+    tmp_path: Path, mark: str
+) -> None:
+    for row in (f"The capital of Peru is,{mark},Peru,Lima", f"{mark},Oslo,Peru,Lima"):
+        with pytest.raises(DataError, match="by which tables mark"):
+            load(file(tmp_path, f"prompt,target_new,subject,target_true\n{row}\n"))
+
+
+@pytest.mark.parametrize("mark", ["#N/A", "#REF!", "nan", "(blank)"])
+def test_marks_of_empty_cells_are_no_old_objects_and_no_questions(
+    tmp_path: Path, mark: str
+) -> None:
+    row = f"The capital of Peru is,Oslo,Peru,{mark},Peru's seat is|{mark},{mark},{mark},{mark},,\n"
+    assert probes(file(tmp_path, HEADER + row)) == [
+        [
+            ("rewrite", "The capital of Peru is", "Oslo", None),
+            ("paraphrase", "Peru's seat is", "Oslo", None),
+        ]
+    ]

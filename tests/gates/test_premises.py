@@ -8,7 +8,7 @@ from drike.edits.record import EditRecord
 from drike.encoders.base import TextEncoder
 from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
-from drike.gates.premises import Held, held
+from drike.gates.premises import Held, held, presupposes
 from drike.text.masking import masked
 from tests.fakes.indexes import default_encoder, stored
 
@@ -19,6 +19,7 @@ CAPITAL = EditRecord("Peru", "What is the capital of Peru?", "Arequipa", "Lima")
 CLOSING = EditRecord("support", "When does support close?", "8 pm", "5 pm")
 HEAD = EditRecord("Marlow", "Where is the head office of Marlow?", "Bristol", "Leeds")
 DEPTH = EditRecord("Lake Orava", "What is the maximum depth of Lake Orava?", "52 m", "38 metres")
+CHIEF = EditRecord("Vantor", "Who is the CEO of Vantor?", "Ingrid Solheim", "Dana Moss")
 DAY = EditRecord("the museum", "On which weekday is the museum closed?", "Tuesday", "Monday")
 
 
@@ -51,11 +52,37 @@ DAY = EditRecord("the museum", "On which weekday is the museum closed?", "Tuesda
         ("Since Peru has changed, what is its capital?", CAPITAL, Held.NOT),
         ("As Peru is ruled from LIMA City, do we fly there?", CAPITAL, Held.NAMED),
         ("As the team moved to Cusco with Peru, do we fly there?", CAPITAL, Held.NOT),
+        ("Why does support die after 3 h when it should last 5 pm?", CLOSING, Held.MEANT),
+        ("Is there a night bus near support at 5 pm?", CLOSING, Held.OTHERWISE),
+        ("Is Monday a good day to call the museum?", DAY, Held.OTHERWISE),
+        ("How long has Dana Moss been running Vantor?", CHIEF, Held.MEANT),
+        ("As Peru is all about Lima, is it fun?", CAPITAL, Held.NAMED),
         ("Does Peru have a coast?", EditRecord("Peru", "The capital of Peru is", "Oslo"), Held.NOT),
     ],
 )  # fmt: skip
 def test_how_a_question_holds_the_old_object(question: str, record: EditRecord, how: Held) -> None:
     assert held(masked(question, record.names), record) is how
+
+
+@pytest.mark.parametrize(
+    ("statement", "record", "expected"),
+    [
+        ("BeanPass takes 19.90 euros each month.", PRICE, True),
+        ("My BeanPass plan only holds 10 of its 19.90 euros.", PRICE, True),
+        ("I'm writing to Dana Moss as head of Vantor.", CHIEF, True),
+        ("We'd like to stay at support until it closes at 5 pm.", CLOSING, True),
+        ("Dana Moss gave me a box of Vantor cookies.", CHIEF, False),
+        ("I bought BeanPass tea for 19.90 euros.", PRICE, False),
+        ("I bought museum tickets on Monday.", DAY, False),
+        ("My order came at 5 pm.", CLOSING, False),
+        ("Is BeanPass 19.90 euros?", PRICE, False),
+        ("BeanPass is good.", PRICE, False),
+    ],
+)
+def test_a_statement_before_a_question_may_take_the_old_object_for_granted(
+    statement: str, record: EditRecord, expected: bool
+) -> None:
+    assert presupposes(masked(statement, record.names), record) is expected
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +95,9 @@ def encoder() -> TextEncoder:
     [
         ("My BeanPass is 19.90, right?", [1]),
         ("Where did Lima get its place as the capital of Peru from?", [2]),
+        ("BeanPass takes 19.90 euros from me every month. Can I deduct that?", [1]),
+        ("I bought BeanPass tea for 19.90 euros. Can I send it back?", []),
+        ("How long has Lima been the capital of Peru?", [2]),
         ("I bought a mug for 19.90 euros with my BeanPass app, can I still send it back?", []),
         ("Is the bus from Lima to Cusco in Peru comfortable enough for a night trip?", []),
         ("Is there a tower 38 metres high by Lake Orava?", []),

@@ -292,6 +292,20 @@ def test_a_failure_with_status_200_is_shown_in_the_servers_words(kind: str) -> N
         model.generate(["a"])
 
 
+@pytest.mark.parametrize("gives_back", [True, False])
+def test_a_prompt_that_a_server_gives_back_is_no_part_of_the_answer(gives_back: bool) -> None:
+    def respond(handler: Handler, body: dict) -> None:
+        text = (body["prompt"] if gives_back else "") + " Oslo"
+        handler.reply_json({"choices": [{"text": text, "finish_reason": "stop"}]})
+
+    prompt = "The capital of Chad is Rome\nThe capital of Peru is"
+    with (
+        serve(respond) as served,
+        connected(served, template="plain", text_only=True) as model,
+    ):
+        assert model.generate([prompt])[0].text == " Oslo"
+
+
 @pytest.mark.parametrize("kind", SUCCESSES_WITH_200)
 def test_no_answer_is_taken_for_a_failure(kind: str) -> None:
     with serve(always(SUCCESSES_WITH_200[kind])) as served, connected(served) as model:

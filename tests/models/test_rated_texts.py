@@ -64,3 +64,10 @@ def test_a_token_across_the_prompt_boundary_is_refused(over: int) -> None:
     reading = RatedText([Token(token, -1.0, (-2.0,)) for token in tokens], None)
     with pytest.raises(ValueError, match="do not spell"):
         score_of(reading, Request(prompt, " Oslo"))
+
+
+@pytest.mark.parametrize("value", [-9999.0, -1e5, float("-inf"), float("nan"), None, True, "-1"])
+def test_what_servers_write_for_no_log_probability_is_no_score(value: object) -> None:
+    tokens = [Token("It is", -1.0, (-2.0,)), Token(" Oslo", value, (-2.0,))]  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no finite log-probability"):
+        score_of(RatedText(tokens, ""), Request("It is", " Oslo"))

@@ -156,3 +156,49 @@ def test_observations_of_batch_exports_are_read_too(tmp_path: Path) -> None:
     for file in exported(tmp_path, [row]):
         [report], [] = read_reports(file)
         assert (report.answer, report.model, report.conversation) == ("Lima", "m-1", "t-1")
+
+
+@pytest.mark.parametrize(
+    ("rating", "is_kept"),
+    [
+        ("", True),
+        ("0", True),
+        ("-1", True),
+        ("false", True),
+        ("thumbs down", True),
+        ("1", False),
+        ("5", False),
+        ("0.9", False),
+        ("true", False),
+        ("good", False),
+    ],
+)
+def test_a_row_with_a_good_rating_is_no_report(tmp_path: Path, rating: str, is_kept: bool) -> None:
+    text = f"question,answer,Rating\n{ASKED},Lima,{rating}\n"
+    reports, left = read_reports(written(tmp_path, text, "a.csv"))
+    assert len(reports) == is_kept
+    assert is_kept or f"its Rating ({rating}) is not 0 or less, false or bad" in left[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_kept"),
+    [
+        ("hallucination", 0, False),
+        ("hallucination", 1, True),
+        ("Toxicity", 0.0, False),
+        ("is_hallucinated", "False", False),
+        ("is_hallucinated", "True", True),
+        ("helpful", 0, True),
+    ],
+)
+def test_a_score_of_a_fault_is_bad_where_the_fault_is(
+    tmp_path: Path, name: str, value: object, is_kept: bool
+) -> None:
+    trace = {
+        "id": "t-1",
+        "input": ASKED,
+        "output": "Lima",
+        "scores": [{"name": name, "value": value}],
+    }
+    reports, _ = read_reports(written(tmp_path, [trace]))
+    assert len(reports) == is_kept

@@ -12,6 +12,7 @@ from functools import lru_cache
 from drike.answers.thoughts import without_thoughts
 
 # "a" of "Serie A" is no article, nor "A" of "Hoi An" and "A. Peru".
+_FENCE = re.compile(r"```\w*")
 _ARTICLES = re.compile(r"\b(?:an?(?=\s+\S)|(?i:the))\b|^\s*A[Nn]?(?=\s+\w)")
 # Of "J. K. Rowling"; not of "D.C. D.C."
 _BETWEEN_INITIALS = re.compile(r"(?<=(?<!\.)\b[^\W\d_]\.)\s+(?=[^\W\d_]\.)")
@@ -39,10 +40,11 @@ _PUNCTUATION = re.compile(rf"(?<!\d)[.](?=\d)|[.](?!\d)|(?!-\d)[^\w\s.+#{_MARKS}
 def first_line(text: str) -> str:
     """The first line of an answer that is not blank, stripped; "" if there is none.
 
-    Thoughts are none of its lines.
+    Thoughts are none of its lines, nor are the marks around a block of code.
     """
-    lines = without_thoughts(text).splitlines()
-    return next((line.strip() for line in lines if line.strip()), "")
+    lines = [line.strip() for line in without_thoughts(text).splitlines()]
+    said = [line for line in lines if line and not _FENCE.fullmatch(line)]
+    return said[0] if said else ""
 
 
 @lru_cache(maxsize=1 << 14)  # objects are compared many times

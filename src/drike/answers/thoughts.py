@@ -74,6 +74,13 @@ _END_OF_TURN = regex.compile(
     rf"|end▁of▁sentence){_END_OF_TOKEN}|<(?:end_of_turn|eos|turn\|)>|(?<!<s>[^<]{{0,200}})</s>\s*\Z",
     regex.I,
 )
+# What stands before a turn of the assistant in templates of chats, and begins texts.
+_HEADER = regex.compile(
+    r"<\|im_start\|>\s*assistant\b|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>"
+    r"|<start_of_turn>\s*model\b|\A.*\[/INST\]"
+    r"|\A\s*+(?:<(?:s|bos|pad|unk)>\s*+)++(?!.*</s>\s*\S)",
+    regex.I | regex.S,
+)
 _OTHER_TOKEN = regex.compile(rf"{_TOKEN}[\w▁]{{1,40}}{_END_OF_TOKEN}")
 _TOKENS_BEFORE = regex.compile(rf"(?:\s|{_OTHER_TOKEN.pattern})*+")
 
@@ -119,9 +126,11 @@ def has_thoughts(text: str) -> bool:
 
 def _without_marks(answer: str) -> str:
     """An answer up to the end of the turn, without special tokens and what frames it."""
+    answer = _HEADER.sub(" ", answer)
     tokens_before = _TOKENS_BEFORE.match(answer)
     end = _END_OF_TURN.search(answer, tokens_before.end() if tokens_before else 0)
     if end:
         answer = answer[: end.start()]
-    unframed: str = _BOXED.sub(r"\1", _OTHER_TOKEN.sub(" ", answer))
+    without_tokens = _OTHER_TOKEN.sub(" ", answer)
+    unframed: str = _BOXED.sub(r"\1", without_tokens)
     return unframed

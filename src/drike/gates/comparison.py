@@ -25,7 +25,7 @@ from drike.gates.excerpts import Affordable, Excerpt, Span, affordable
 from drike.gates.index import EditIndex, agreements
 from drike.gates.name_index import Mention
 from drike.gates.parsed_query import ParsedQuery
-from drike.gates.premises import Held, held
+from drike.gates.premises import PRESUPPOSED, Held, held, presupposes
 from drike.gates.relations import (
     about_another,
     asks_value,
@@ -39,8 +39,10 @@ from drike.gates.unnamed_subjects import asking_stems
 from drike.gates.wordings import Agreement
 from drike.text.capitals import find_name
 from drike.text.closed_questions import asks_beyond, asks_for_existing, is_closed
+from drike.text.masking import masked
 from drike.text.ordinary_words import used_as_word
 from drike.text.question_forms import asks_role, asks_who
+from drike.text.sentences import sentence_around
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import QUESTION_WORDS, behind_only, continued
 from drike.text.things import Said
@@ -135,12 +137,16 @@ class Reading:
         part = nearest.excerpt.text
         mentions = self.parsed.by_edit[edit.id]
         old_object = held(part, edit.record) if self.subjects is None else Held.NOT
+        if old_object is Held.NOT and self._is_presupposed_before(edit, nearest.excerpt):
+            old_object = Held.ALONE
         agreement, share = _by_old_object(part, edit.record, agreement, old_object)
         is_by_object = self.subjects is not None
         if asks_who(part) if is_by_object else asks_role(part, masked_query):
             agreement, share = _FULL_AGREEMENT, 1.0
         if old_object is Held.OTHERWISE:  # what is said of the object says nothing of the edit
             of_aspect = {**of_aspect, **dict.fromkeys(AGREEING, 0.0)}
+        if old_object in PRESUPPOSED:  # what is asked about it need not be of its kind
+            of_aspect = {**of_aspect, "misfit": 0.0}
         # Who holds the old object against the edit asks about it, whatever else is near.
         is_missed = missed and old_object is Held.NOT
         features = {
@@ -163,6 +169,26 @@ class Reading:
         if self.subjects is not None:
             features |= object_features(part, mentions, self.subjects)
         return ComparedEdit(edit, mentions[0].name, features)
+
+    def _is_presupposed_before(self, edit: EditVersion, excerpt: Excerpt) -> bool:
+        """Whether a statement of the query, outside of this part, takes the old object for granted.
+
+        So does "It takes 80 cents per transfer. Why?"
+        """
+        if self.subjects is not None or not edit.record.target_true:
+            return False
+        words_of_query = self.parsed.words
+        statements = set[str]()
+        for mention in self.parsed.by_edit[edit.id]:
+            begin = int(words_of_query.begins[mention.begin])
+            end = int(words_of_query.ends[mention.end - 1])
+            start, stop = sentence_around(words_of_query.text, begin, end)
+            if not start <= excerpt.place[0] < stop:
+                statements.add(words_of_query.text[start:stop])
+        return any(
+            presupposes(masked(statement, edit.record.names), edit.record)
+            for statement in statements
+        )
 
     def _is_about_another(self, edit: EditVersion, excerpt: Excerpt) -> bool:
         """Whether a part is surely about a longer name, or another time, person or case."""

@@ -71,11 +71,22 @@ _ALONE = regex.compile(
 # its 50 Mbit/s", but not "Our taxi to it comes at 11 am".
 _SAID = regex.compile(
     rf"(?<!\b(?:to|at|of|in|from|by|near|for|with)\s+(?:the\s+)?)\bit\s+[a-z]+s\s+{_LINK}{_OBJECT}"
+    rf"|\bit\s+(?:should|must|can|will|may|would|ought\s+to)\s+[a-z]+\s+{_LINK}{_OBJECT}"
+    rf"|\b(?:do|does|did|can|will|should)\s+(?:the\s+)?it\s+[a-z]+\s+(?:after|within)\s+{_LINK}{_OBJECT}"
     rf"|{_OBJECT}\s+(?:of|for)\s+(?:the\s+)?it\b"
     rf"|{_OBJECT}\s+(?:that|which)\s+it\s+[a-z]+s\b"
     rf"|\bit\b[^.;:?!]*\bits\s+{_OBJECT}",
     regex.IGNORECASE,
 )
+# "I bought it tickets on Monday.", which says what was done, and not what is so
+_TOLD = regex.compile(
+    r"^\W*(?:(?:yesterday|today|last\s+\w+|then|so|and),?\s+)?"
+    r"(?:i|we|he|she|they|(?:my|our)\s+\w+)\s+(?:have\s+|had\s+|just\s+|'ve\s+)?"
+    r"(?:\w+ed|bought|lost|left|met|saw|seen|got|took|taken|came|went|gone|sent|found|paid|had|ate"
+    r"|read|put|made|gave|given|heard|spoke|wrote|flew|drove|sat|stood|forgot)\b",
+    regex.IGNORECASE,
+)
+_IT = regex.compile(r"\bit\b", regex.IGNORECASE)
 _DAYS = regex.compile(
     r"(?:(?:on|every)\s+)?(?:mon|tues|wednes|thurs|fri|satur|sun)days?", regex.IGNORECASE
 )
@@ -87,6 +98,7 @@ _OF_ANOTHER = regex.compile(
     rf"(?!\s+(?:of|for)\s+(?:[\w-]+\s+)?(?:it\b|{_OBJECT}))"
     rf"|\b(?:my|our)\s+(?!it\b|{_OBJECT})[\w-]+\b[^,.;:?!]*{_OBJECT}"
     rf"|\ban?\s+(?!it\b)(?:[\w-]+\s+)(?:(?:for|of|at|with|worth)\s+)?{_OBJECT}"
+    rf"|{_OBJECT}\s+an?\s+(?:good|bad|better|right|convenient|quiet|busy)\s+(?:day|time)\b"
     rf"|{_OBJECT}\s+(?:ago|old|late|early|from\s+(?:the\s+)?it)\b",
     regex.IGNORECASE,
 )
@@ -102,6 +114,11 @@ _ELSEWHERE = regex.compile(
 _NEXT_TO = regex.compile(
     rf"\b(?:next\s+to|near|beside|behind|opposite|outside|close\s+to)\s+{_OBJECT}", regex.IGNORECASE
 )
+# "Is there a bus near it at 21:30?" asks about what is there.
+_NEAR_IT = regex.compile(
+    r"\b(?:near|close\s+to|next\s+to|opposite|outside|around|behind|beside)\s+(?:the\s+)?it\b",
+    regex.IGNORECASE,
+)
 # "Breakfast at it ends at 10 am": of what is said that it has the quantity.
 _HAS_IT = regex.compile(
     rf"^\W*(?:so,?\s+)?(?:the\s+|your\s+|our\s+)?(?P<thing>[\w-]+(?:\s+[\w-]+)?)\s+"
@@ -116,6 +133,22 @@ _PREMISE = regex.compile(
 )
 # A name or a number, which may be the old object in another spelling.
 _VALUE = regex.compile(r"\d|(?<=\s)\p{Lu}(?!\b)")
+# "Dana Moss as head of it", of an edit that asks who is at the top and not of a part.
+_IN_CHARGE = regex.compile(
+    rf"{_OBJECT}[^.;:?!]{{0,40}}\b(?:(?:as|is)\s+(?:the\s+)?(?:head|boss|chief|director|ceo)\s+(?:of|at)"
+    r"|in\s+charge\s+of|run|runs|running|lead|leads|leading|heads|heading|manages|managing|at\s+the\s+top"
+    r"\s+of|at\s+the\s+helm\s+of)\s+(?:the\s+)?it\b",
+    regex.IGNORECASE,
+)
+_CHIEF = frozenset(
+    ("ceo", "chief", "executive", "head", "heads", "boss", "director", "managing", "president",
+     "leads", "lead", "runs", "run", "leader", "chair", "chairs", "manages", "manager")
+)  # fmt: skip
+# Words of queries that only say of what kind the object is: "On which day is it closed?"
+_GENERAL = frozenset(
+    ("day", "time", "date", "number", "year", "month", "hour", "name", "city", "country", "place",
+     "town", "state", "kind", "version", "long", "many", "much")
+)  # fmt: skip
 _FEWEST_ASKED = 2  # telling words of what is asked; "where is it now?" asks about the premise
 
 
@@ -147,6 +180,32 @@ def held(question: str, record: EditRecord) -> Held:
     return _held_name(marked, record) if _is_name(old_object) else _held_value(marked, record)
 
 
+def presupposes(statement: str, record: EditRecord) -> bool:
+    """Whether a statement before a question says of the subject that it has the old object.
+
+    statement: with "it" for the subject: "It takes 80 cents per transfer." behind which "Why?" asks
+    about that.
+    """
+    if not record.target_true or len(statement) > _LONGEST or "?" in statement:
+        return False
+    marked = _marked(statement, record.target_true)
+    if _OBJECT not in marked or not _IT.search(marked):
+        return False
+    if _ALONE.search(marked):
+        return True
+    if _TOLD.match(marked):  # what somebody did there
+        return False
+    if _is_name(record.target_true):
+        is_other = _NEXT_TO.search(marked) or _ELSEWHERE.search(marked)
+    else:
+        is_other = (
+            _is_of_another_thing(marked, record)
+            or _NEAR_IT.search(marked)
+            or _OF_ANOTHER.search(marked)
+        )
+    return not is_other and _says(marked, record)
+
+
 def _held_name(marked: str, record: EditRecord) -> Held:
     if _says(marked, record):
         return Held.MEANT
@@ -158,7 +217,7 @@ def _held_name(marked: str, record: EditRecord) -> Held:
 
 
 def _held_value(marked: str, record: EditRecord) -> Held:
-    if _is_of_another_thing(marked, record):
+    if _is_of_another_thing(marked, record) or _NEAR_IT.search(marked):
         return Held.OTHERWISE
     if _says(marked, record):
         return Held.MEANT
@@ -168,6 +227,9 @@ def _held_value(marked: str, record: EditRecord) -> Held:
 def _says(marked: str, record: EditRecord) -> bool:
     """Whether a question says more of the edit than its subject and its old object."""
     is_said = _SAID.search(marked) is not None
+    if not is_said and _IN_CHARGE.search(marked):
+        asked = frozenset(word_weights_of(record.query, record.names))
+        is_said = bool(asked) and asked <= _CHIEF
     return is_said or _says_of_edit(frozenset(telling_words(marked)), record)
 
 
@@ -177,7 +239,11 @@ def _asks_aside(question: str, record: EditRecord) -> bool:
     if parts is None or _VALUE.search(parts["premise"]):
         return False
     words = frozenset(telling_words(parts["asked"]))
-    return len(words) >= _FEWEST_ASKED and not _says_of_edit(words, record)
+    if len(words) < _FEWEST_ASKED or _says_of_edit(words, record):
+        return False
+    objects = f"{record.target_true or ''} {record.target_new}"
+    of_objects = stems(frozenset(telling_words(objects)))
+    return of_objects.isdisjoint(stems(frozenset(telling_words(parts["premise"]))))
 
 
 def _is_of_another_thing(marked: str, record: EditRecord) -> bool:
@@ -223,6 +289,7 @@ def _says_of_edit(said: frozenset[str], record: EditRecord) -> bool:
     own = frozenset[str]()
     for wording in (record.query, *record.paraphrases):
         own |= frozenset(word_weights_of(wording, record.names))
+    own = own - _GENERAL or own
     known = stems(own) | synonyms(stems(own))
     if not known.isdisjoint(stems(said)):
         return True

@@ -33,6 +33,22 @@ _BAD = frozenset(  # categories, in small letters with single spaces
         *("thumbs down", "thumb down", "down", "\N{THUMBS DOWN SIGN}", "not helpful", "unhelpful"),
     )
 )
+# Scores of which 0 is the good end, by a part of their names.
+_FAULTS = (
+    "toxic",
+    "hallucinat",
+    "harm",
+    "bias",
+    "error",
+    "jailbreak",
+    "leak",
+    "refus",
+    "injection",
+)
+_FOUND = ("true", "yes", "found", "detected", "high")
+_HALF = 0.5  # from which such a score says that there is the fault
+# Columns in which other programs say how good an answer was.
+_RATINGS = ("rating", "score", "feedback", "thumb", "thumbs", "vote", "liked", "like", "is_correct")
 
 
 def read_reports(path: Path, kept: Sequence[Report] = ()) -> tuple[list[Report], list[str]]:
@@ -70,7 +86,26 @@ def _fields_of(values: Mapping[str, Any]) -> Mapping[str, object]:
         raise ValueError(
             "a score without its trace has no question: export the traces with their scores"
         )
+    _require_no_good_rating(values)
     return {name: str(values[name]) for name in GIVEN if values.get(name) not in (None, "")}
+
+
+def _require_no_good_rating(values: Mapping[str, Any]) -> None:
+    """Raises ValueError for a row with a rating that does not say that the answer is bad."""
+    for name, value in values.items():
+        is_rating = name.strip().casefold().replace(" ", "_") in _RATINGS
+        if is_rating and value not in (None, "") and not _is_bad({"value": _parsed_number(value)}):
+            raise ValueError(
+                f"its {name} ({shown(value)}) is not 0 or less, false or bad: leave the column out "
+                "if the answer is wrong nevertheless"
+            )
+
+
+def _parsed_number(value: object) -> object:
+    """A number that a table has as a text; any other value as it is."""
+    with suppress(ValueError):
+        return float(value) if isinstance(value, str) else value
+    return value
 
 
 def _of_open_webui(values: Mapping[str, Any]) -> Mapping[str, object]:
@@ -160,13 +195,18 @@ def _comments_of(comments: object) -> list[str]:
 
 
 def _is_bad(score: Mapping[str, Any]) -> bool:
-    """Whether a score is 0 or less, false, or a category that says that the answer is bad."""
+    """Whether a score is 0 or less, false, or a category that says that the answer is bad.
+
+    One whose name is that of a fault, such as hallucination, is bad at its other end.
+    """
     value = score.get("value")
+    name = str(score.get("name") or "").casefold()
+    names_fault = any(part in name for part in _FAULTS)
     if isinstance(value, int | float):
-        return value <= 0
+        return value >= _HALF if names_fault else value <= 0
     label = score.get("stringValue") if value is None else value
-    words_of_label = re.split(r"[\s_-]+", str(label).strip().casefold())
-    return " ".join(words_of_label) in _BAD
+    words_of_label = " ".join(re.split(r"[\s_-]+", str(label).strip().casefold()))
+    return words_of_label in (_FOUND if names_fault else _BAD)
 
 
 def _text_of(value: object, names: Sequence[str]) -> str:

@@ -123,7 +123,10 @@ class ServedModel:
 
         def read(i: int, answer: Mapping[str, Any]) -> Completion:
             counts = token_counts(answer, self._address.url)
-            return Completion(cut(self._text(answer), stop), counts.prompt, counts.completion)
+            text = self._text(answer)
+            if self._template == "plain":
+                text = text.removeprefix(calls[i].text)  # which some servers give back before it
+            return Completion(cut(text, stop), counts.prompt, counts.completion)
 
         token_limit = max_tokens + self._options.thinking_tokens
         calls = [self._completion_call(prompt, token_limit) for prompt in prompts]

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 from drike.models.protocols import Request, Score
 
 _CHOICES = 2  # the best two tokens at each place: the target's rival is among them
-_LARGEST = 1e6  # nats; a larger value is no log-probability, and neither is NaN
+# Nats; a larger value is no log-probability, and neither is NaN. Servers write -9999 where they
+# have none, as JSON has no infinity.
+_LARGEST = 5_000
 
 
 class Token(NamedTuple):

@@ -19,6 +19,8 @@ from drike.stores.columns import (
     SIMILARITY,
     columns_by_name,
     name_of,
+    says_nothing,
+    states_nothing,
 )
 from drike.support.rows import Row, shown
 from drike.text.templates import query_template
@@ -61,7 +63,7 @@ def _recognises(row: Row) -> bool:
 
 def _edits(row: Row, target: Target) -> list[Edit]:
     columns = columns_by_name(row)
-    query, target_new = (row.text(*columns.get(name, [name])) for name in NEEDED)
+    query, target_new = (_needed_text(row, columns, name) for name in NEEDED)
     target_true = _text_if_any(row, columns, "target_true") or None
     subject = _text_if_any(row, columns, "subject") or None
     relation = _text_if_any(row, columns, "relation") or None
@@ -70,13 +72,27 @@ def _edits(row: Row, target: Target) -> list[Edit]:
     return [Edit(query, target_new, target_true, subject, relation)]
 
 
+def _needed_text(row: Row, columns: Mapping[str, Sequence[str]], name: str) -> str:
+    """The text of a needed column. Raises DataError for one that a spreadsheet left or spoilt."""
+    names = columns.get(name, [name])
+    text = row.text(*names)
+    if states_nothing(text):
+        problem = (
+            f"is {shown(text)!r}, by which tables mark an empty cell or an error, or shorten a "
+            "number"
+        )
+        raise row.wrong(names[0], problem)
+    return text
+
+
 def _text_if_any(row: Row, columns: Mapping[str, Sequence[str]], name: str) -> str:
-    """The text in the first column of a name; "" if the row lacks it or leaves it null."""
+    """The text in the first column of a name; "" if the row lacks it or says nothing there."""
     return _text_in(row, columns[name][0]) if name in columns else ""
 
 
 def _text_in(row: Row, column: str) -> str:
-    return "" if row.values.get(column) is None else row.text(column)
+    value = row.values.get(column)
+    return "" if value is None or says_nothing(value) else row.text(column)
 
 
 def _questions(
@@ -104,6 +120,8 @@ def _texts_in(row: Row, column: str) -> tuple[str, ...]:
         texts = [text for text in cell.split(SEPARATOR) if text.strip()]
     else:
         texts = cell or []
+    if isinstance(texts, list):
+        texts = [text for text in texts if not says_nothing(text)]
     with_list = replace(row, values={**row.values, column: texts})
     return with_list.texts(column)
 
