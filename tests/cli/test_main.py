@@ -315,3 +315,8 @@ def test_errors_name_the_arguments_of_python_and_the_options_of_the_command_line
     )
     assert run(*asked, "--out", str(tmp_path / "e")) == 2
     assert "give --concurrency instead of --replicas" in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_stands_in_brackets_is_shown_in_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("tour", "--help") == 0
+    assert "(needs drike[local])" in " ".join(capsys.readouterr().out.split())

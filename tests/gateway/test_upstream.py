@@ -340,3 +340,15 @@ def test_http_is_allowed_to_a_host_that_is_named() -> None:
     for host in (None, "", "internal", "other.internal"):
         with pytest.raises(UsageError, match=r"--allow-http vllm\.internal"):
             HttpUpstream("http://vllm.internal:8000/v1", allow_http=host)
+
+
+@pytest.mark.parametrize(
+    "name", ["X-Original-URL", "X-Rewrite-URL", "X-HTTP-Method-Override", "X-Method-Override"]
+)
+def test_no_header_leads_a_request_to_another_path_than_the_one_looked_at(
+    above: Recorded, gateway: Running, name: str
+) -> None:
+    headers = {name: "/v1/chat/completions", "X-Kept": "1"}
+    assert gateway.ask("POST", "/v1/embeddings", b'{"input": "a"}', **headers)[0] == 200
+    assert above.calls[-1].header(name.casefold()) == []
+    assert above.calls[-1].header("x-kept") == ["1"]

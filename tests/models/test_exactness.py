@@ -282,6 +282,15 @@ def test_a_model_that_draws_numbers_while_it_reads_is_refused() -> None:
     assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
 
 
+def test_a_model_that_draws_at_long_texts_alone_is_refused_at_the_first_of_them() -> None:
+    """However little longer it is than one that was read twice alike."""
+    model = wrap(reformer)
+    with pytest.raises(ModelError, match="each time"):
+        for words in range(8, 90, 4):
+            requests = short_questions(1, words)[:1]
+            assert off(model.score(requests), alone(model, requests)) < 1e-4
+
+
 @pytest.mark.parametrize("make", [llama, bloom])
 def test_a_drawing_model_is_refused_whatever_its_strategy(
     make: Any, monkeypatch: pytest.MonkeyPatch

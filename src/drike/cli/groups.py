@@ -24,7 +24,9 @@ class LazyCommand(TyperCommand):
         panel: str | None = None,
         hidden: bool = False,
     ) -> None:
-        super().__init__(name, help=summary, rich_help_panel=panel, hidden=hidden)
+        # In help, what stands in brackets is a mark of style, unless they are escaped.
+        help_text = summary.replace("[", r"\[")
+        super().__init__(name, help=help_text, rich_help_panel=panel, hidden=hidden)
         self.location = location
 
     def load(self) -> TyperCommand:

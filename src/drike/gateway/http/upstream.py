@@ -42,6 +42,17 @@ _HOP_BY_HOP = frozenset(
         b"expect",
     }
 )
+# Headers by which some servers take a request for one to another path, or by another method, than
+# those that were looked at.
+_REROUTING = frozenset(
+    {
+        b"x-original-url",
+        b"x-rewrite-url",
+        b"x-http-method-override",
+        b"x-http-method",
+        b"x-method-override",
+    }
+)
 # Headers that say who asks, and who pays.
 _CREDENTIALS = frozenset(
     {
@@ -96,7 +107,9 @@ class HttpUpstream:
         self._key = key
         self._secret = Secret(key) if key else None
         self.passes_credentials = keep_credentials and not key
-        self._removed = _HOP_BY_HOP if self.passes_credentials else _HOP_BY_HOP | _CREDENTIALS
+        self._removed = _HOP_BY_HOP | _REROUTING
+        if not self.passes_credentials:
+            self._removed |= _CREDENTIALS
         self._timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=_SECONDS_TO_CONNECT, sock_read=timeout
         )

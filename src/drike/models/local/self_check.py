@@ -227,14 +227,18 @@ class CheckedReader:
 
     def _attempt(self, requests: Sequence[Encoded]) -> _Attempt:
         """Score by the planned strategy, and check the scores if a check is due."""
+        before = state_of_draws(self._model)
         if self._must_be_read_apart(requests):
             scored = score_naively(self._model, requests)
-            if self.plan.strategy == "naive":
-                self._require_repeatable(requests, scored)
+            drew = state_of_draws(self._model) != before
+            if drew or self.plan.strategy == "naive":
+                self._require_repeatable(requests, scored, drew=drew)
             return _Attempt(scored)
         packed = pack(requests)
         if self._is_covered(packed):
-            return self._read_together(packed, self.prefixes)
+            attempt = self._read_together(packed, self.prefixes)
+            if state_of_draws(self._model) == before:
+                return attempt
         return self._checked(packed)
 
     def _must_be_read_apart(self, requests: Sequence[Encoded]) -> bool:
@@ -357,20 +361,32 @@ class CheckedReader:
         # So that nan, which `max` may overlook, is the largest.
         return max(differences, key=lambda off: (math.isnan(off), off))
 
-    def _require_repeatable(self, requests: Sequence[Encoded], scored: Scored) -> None:
+    def _require_repeatable(
+        self, requests: Sequence[Encoded], scored: Scored, *, drew: bool = False
+    ) -> None:
         """Read the longest request plainly once more, if no longer one was.
 
-        Raises ModelError if its score differs from the one that was read before.
+        drew: whether the model drew numbers at random as it read them, which some do at long texts
+        alone, so that they are read once more in any case. Raises ModelError if its score differs
+        from the one that was read before.
         """
         lengths = [len(request.ids) for request in requests]
         longest = lengths.index(max(lengths))
-        if lengths[longest] < _LONGER * self._repeated:
+        if not drew and lengths[longest] < _LONGER * self._repeated:
             return
         again = score_naively(self._model, [requests[longest]])
         off = disagreement([scored.scores[longest]], again.scores)
         if off > tolerance(self._model):
             raise ModelError(differs(self._model, off))
-        self._repeated = lengths[longest]
+        self._repeated = max(self._repeated, lengths[longest])
+
+
+def state_of_draws(model: PreTrainedModel) -> bytes:
+    """The state of the generators from which a model's forwards may draw numbers at random."""
+    states = [torch.get_rng_state()]
+    if model.device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(model.device))
+    return b"".join(state.numpy().tobytes() for state in states)
 
 
 def tolerance(model: PreTrainedModel) -> float:
