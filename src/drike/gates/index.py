@@ -27,6 +27,8 @@ from drike.text.glossary import glossed
 from drike.text.masking import masked_each
 from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
+from drike.text.titled_names import titled
+from drike.text.value_kinds import telling_amount
 from drike.text.words import Words, fingerprints_of_each
 
 NEAREST = 16  # texts that are looked at where no subject is named
@@ -376,7 +378,13 @@ def _names_of(edits: Mapping[int, EditVersion]) -> dict[int, SubjectNames]:
 
 
 def _objects_of(edits: Mapping[int, EditVersion]) -> Texts:
-    return {id: (edit.record.target_new, *edit.record.object_aliases) for id, edit in edits.items()}
+    texts: dict[int, tuple[str, ...]] = {}
+    for id, edit in edits.items():
+        objects = (edit.record.target_new, *edit.record.object_aliases)
+        amounts = map(telling_amount, objects)
+        people = map(titled, objects)
+        texts[id] = (*objects, *filter(None, amounts), *filter(None, people))
+    return texts
 
 
 def _negatives_of(edits: Mapping[int, EditVersion]) -> Texts:

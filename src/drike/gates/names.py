@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -20,9 +21,10 @@ from drike.gates.people import people_by_last_name, people_by_pair
 from drike.gates.spelled_names import spelled_names
 from drike.gates.split_names import split_names
 from drike.text.fingerprints import extended
-from drike.text.name_forms import OF_KIND, SHORTER, WHOLE, WORD
+from drike.text.name_forms import OF_KIND, SHORTER, WHOLE, WORD, key_of
 from drike.text.short_forms import NameMatch
 from drike.text.surroundings import inside
+from drike.text.titled_names import key_of_titled
 from drike.text.word_lists import word_list
 from drike.text.words import MAX_NAME_WORDS, Words
 
@@ -105,6 +107,12 @@ def _names_in_other_forms(
     return mentions
 
 
+@cache
+def _keys_of_titles() -> frozenset[int]:
+    """The fingerprints of titles before a last name: "Ms", "Herr", "Professor"."""
+    return frozenset(key_of(title) for title in word_list("titles"))
+
+
 def objects_in(words: Words, by_object: Mapping[int, Sequence[int]]) -> Iterator[Mention]:
     """The new objects of edits in a text, the longest at each place; no common words and numbers.
 
@@ -118,6 +126,14 @@ def objects_in(words: Words, by_object: Mapping[int, Sequence[int]]) -> Iterator
         longest_end = begin + 1
         edit_ids: tuple[int, ...] = ()
         prefix = 0
+        if keys[begin] in _keys_of_titles():
+            with_title = tuple(by_object.get(key_of_titled(keys[begin + 1 : begin + 2]), ()))
+            if with_title:
+                yield Mention(
+                    words.between(begin, begin + 2), NameMatch.FULL, begin, begin + 2, with_title
+                )
+                begin += 2
+                continue
         for end, key in enumerate(keys[begin : begin + MAX_NAME_WORDS], begin + 1):
             prefix = extended(prefix, key)
             if least[begin] <= end - begin and last[end - 1]:

@@ -109,6 +109,10 @@ _ROLE = (
 _THERE = (
     r"(?:\W+(?:there|here|please|(?:at|in|of|for)\W+(?:the |your |our )?\w+(?:\W+\w+){0,3}))?\W*"
 )
+_TOLD = (
+    r"(?:(?:do you (?:happen to )?know|(?:can|could|would) you (?:please )?tell me|tell me"
+    r"|remind me|any idea|i(?:['’]d| would) like to know|i need to know) )?"
+)
 _ASKS_WHO = re.compile(
     rf"\W*(?:(?:and|so|hi|hello|please)\W+)*(?:"
     rf"(?:who(?:['’]s| is| was)?|wer ist|qui est|quién es) (?:this |that |the )?it"
@@ -124,7 +128,21 @@ _ASKS_WHO = re.compile(
     rf"(?:number|extension|e-?mail|address) it"
     rf"|(?:\w+\W+){{0,12}}it\W+(?:whose (?:number )?is (?:it|that)|who is (?:it|that))"
     rf"|(?:\w+\W+){{0,12}}whose number is it"
+    rf"|it['’]?s {_ROLE}|{_ROLE} of it"
+    r"|(?:what|which) (?:is|['’]s) it (?:responsible for|in charge of|there for|for)"
+    r"|what['’]s it (?:responsible for|in charge of|there for|for)"
+    r"|(?:what|which) (?:department|team|area|part|unit|office) does it (?:run|lead|head|manage)"
+    r"|who (?:can i|do i|will i|would i|can you) (?:reach|get|speak to|talk to|call|ring)"
+    r" (?:at|on|under|with|by|via|by calling|if i call|when i call|if i dial) it"
+    r"|who (?:picks up|answers|is reached|is behind|has|uses) (?:at |on |under |by )?it"
+    rf"|{_TOLD}(?:who it is|what it does|what it is for|whose (?:number|address|e-?mail) it is"
+    rf"|what it['’]?s {_ROLE} is)"
     rf"){_THERE}",
+    re.IGNORECASE,
+)
+_TITLE_BEFORE = re.compile(
+    r"\b(?:mr|mrs|ms|miss|mx|dr|doctor|prof|professor|herr|frau|señora?|sra?|monsieur|madame|mme)\b"
+    r"\.? (?=it\b)",
     re.IGNORECASE,
 )
 
@@ -212,7 +230,8 @@ def other_things(lowercase: str) -> list[OtherThing]:
 
 def asks_who(question: str) -> bool:
     """Whether a question with "it" for a name only asks who or whose it is: "What is its job?"."""
-    return _ASKS_WHO.fullmatch(question.strip()) is not None
+    untitled = _TITLE_BEFORE.sub("", question.strip())
+    return _ASKS_WHO.fullmatch(untitled) is not None
 
 
 def asks_role(question: str, wording: str) -> bool:

@@ -29,6 +29,7 @@ _LEAST_WITHOUT_SMALL = 3  # words of a name from which "of" may be left out
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 _NORDIC = str.maketrans({"ø": "oe", "å": "aa", "Ø": "Oe", "Å": "Aa"})
 _MOST_FORMS = 24  # of a name
+_BEFORE_FIRMS = ("of ", "at ", "from ", "by ", "")  # "Team plan of Querystone"
 _MOST_TURNED = 5  # words of a name of which the last may come first
 
 
@@ -66,7 +67,7 @@ def _with_other_signs(name: str) -> Iterator[str]:
     elif _AND.search(name):
         yield _AND.sub(" ", name)
     yield from _with_other_initials(name)
-    if _OF_FIRM.fullmatch(name):
+    if _OF_FIRM.fullmatch(name) or _is_called_what_it_is(name):
         yield name.replace(" ", "'s ", 1)
     split = _WITHIN_CAMEL.sub(" ", name)
     if split != name:
@@ -83,6 +84,13 @@ def _with_other_signs(name: str) -> Iterator[str]:
                 yield name.translate(letters)
 
 
+def _is_called_what_it_is(name: str) -> bool:
+    """Whether a name is two words, the second of which says what it is: "Lindner Boathouse"."""
+    first, _, rest = name.partition(" ")
+    is_thing = rest.lower() in _kinds_of_things() | word_list("organisations") | word_list("trades")
+    return is_thing and first[0].isupper() and not first.endswith(("s", "'"))
+
+
 def _turned(name: str) -> Iterator[str]:
     """What a firm offers before the firm: "Team plan of Querystone", "Leeds branch of Bank X"."""
     written = name.split(" ")
@@ -93,7 +101,7 @@ def _turned(name: str) -> Iterator[str]:
     for place in range(1, size - 1):
         firm = " ".join(written[:place])
         offered = " ".join(written[place:])
-        yield from (f"{offered} {joining} {firm}" for joining in ("of", "at", "from"))
+        yield from (f"{offered} {joining}{firm}" for joining in _BEFORE_FIRMS)
 
 
 @cache

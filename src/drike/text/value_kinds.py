@@ -114,6 +114,8 @@ _NAME = re.compile(
     rf"\b(?!(?i:{_MONTHS}|{_CURRENCIES}|{_PERIODS}|uhr|{_WEEKDAYS})\b)"
     r"[A-Z]\w{2,}"
 )
+# An amount of money that hardly anything else has: with cents, or of thousands.
+_TELLING_AMOUNT = re.compile(r"\D{0,5}(\d{1,3}(?:[,.'’]\d{3})+|\d+[.,]\d\d)(?![\d:])")
 _FREE = re.compile(r"\b(?:free|nothing|gratis|included|kostenlos|no charge)\b", re.I)
 _EXACT = ("money", "clock", "date", "share", "email", "phone", "address", "period")
 
@@ -147,3 +149,9 @@ def takes(question: str, value: str) -> bool:
     kinds = kinds_asked(question)
     of_value = kinds_of_value(value)
     return kinds is None or not of_value or not kinds.isdisjoint(of_value)
+
+
+def telling_amount(value: str) -> str | None:
+    """The number of an amount of money by which people ask for what costs so much: 49.90."""
+    amount = _TELLING_AMOUNT.match(value)
+    return amount[1] if amount and "money" in kinds_of_value(value) else None
