@@ -27,6 +27,8 @@ _JOINING = re.compile(r"\s(?:[&+]|and|und|et)\s")
 _MIXED = re.compile(
     r"\d|^(?!(?:Mac?|Mc|De|Di|Da|Du|La|Le|Lo|Fitz|Van|Von|Al|El|O)[A-Z]).*[a-z][A-Z]"
 )
+_TWO_JOINED = re.compile(r"[A-Z]\w+ ?[&+] ?[A-Z]\w+ \w")
+_OF_TWO = 2  # words
 _MODEL = re.compile(r"(?=.*\d)[A-Z][A-Z\d-]{2,}")  # C40, which no other thing is called
 _GENITIVE = re.compile(r"\w['’]s$")
 _ROMAN = re.compile(r"[IVX]+")
@@ -368,6 +370,9 @@ def _own_size(name: Words, folded: Sequence[str], begin: int, end: int) -> int:
     stop = end
     while stop - begin > 1 and folded[stop - 1] in _words_of_organisations():
         stop -= 1
+    if stop == end and end - begin > _OF_TWO and _TWO_JOINED.match(name.between(begin, end)):
+        stop = begin + _OF_TWO  # "Hollis & Brand Opticians", whatever they are
+        return stop if any(map(is_made_up, folded[begin:stop])) else end
     if stop - begin == 1:
         return stop if is_made_up(folded[begin]) else end
     has_capitals = all(name.between(place, place + 1)[0].isupper() for place in range(begin, stop))
