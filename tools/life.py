@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shlex
 import socket
 import subprocess
@@ -140,7 +141,14 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for number, chapter in enumerate(story(folder), start=1):
             tell(number, chapter)
-    print(f"\n{time.monotonic() - began:.0f} s.")
+    took = time.monotonic() - began
+    print(f"\n{took:.0f} s, with {_processor_seconds():.0f} s of processor time.")
+
+
+def _processor_seconds() -> float:
+    """What this process and its programs have used."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def tell(number: int, chapter: Chapter) -> None:

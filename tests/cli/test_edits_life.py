@@ -179,6 +179,13 @@ def test_what_people_changed_in_drafts_is_proposed_and_not_in_force(
     assert "Left out: drafts.csv, row 4: sent is missing" in said
     assert "2 drafts: 1 edit, 0 wording, 1 nothing; 1 left out" in said
     assert "Nothing is in force" in said and "2 " in edits("list", "--status", "proposed")
+    assert said.count("[What does Aria cost?]") == 2  # which row each line is about
+    again = edits("inbox", "--from-drafts", "drafts.csv")  # exports of two weeks share rows
+    assert "Left out: drafts.csv, row 2: it is kept already" in again
+    assert "1 draft: 0 edit, 0 wording, 1 nothing; 2 left out" in again
+    shown = edits("inbox", "1")
+    assert "Report 1, " in shown and ": proposed A correction" in shown and "closed" not in shown
+    assert "/feedback/default.1." in shown
     (tmp_path / "none.csv").write_text("name,value\na,b")
     assert "no draft was found: give rows" in edits("inbox", "--from-drafts", "none.csv", code=1)
 

@@ -86,10 +86,23 @@ def test_reports_have_the_time_until_their_correction_was_in_force_and_no_text()
         "1 report became a correction that is in force, in the median after 24 hours.",
     ]
     assert rows(found) == [
-        ["report 1", "2026-11-25", "closed", "edit 1", "24 hours"],
-        ["report 2", "2026-11-27", "open", "", ""],
+        ["report 1", "2026-11-25", "in force", "edit 1", "24 hours"],
+        ["report 2", "2026-11-27", "received", "", ""],
     ]
     assert "secret" not in str(weekly_parts(week(version(1, 1, 1, 2, PERU), reports=reports)))
+
+
+def test_a_proposed_edit_waits_once_and_its_report_says_so() -> None:
+    proposed = version(1, 1, 1, 2, replace(PERU, status=Status.PROPOSED))
+    rejected = version(2, 2, 1, 1, replace(CHAD, status=Status.REJECTED))
+    reports = tuple(
+        Report("q", "x", number=n, at=ago(days=2), state=ReportState.CLOSED, edit=n) for n in (1, 2)
+    )
+    parts = weekly_parts(week(proposed, rejected, reports=reports))
+    assert part(parts, "Corrections").sentences == [
+        "0 corrections in force, 0 of them new in this week; 1 waiting for approval."
+    ]
+    assert [row[2] for row in rows(part(parts, "Reports"))] == ["proposed", "closed"]
 
 
 def test_what_is_heeded_is_since_the_edit_says_it_and_what_recurs_is_of_the_week() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from drike.edits.record import EditRecord
 from drike.live.captures import CaptureKind, Draft, DraftChange, changes_in
+from drike.live.capturing import draft_of
 from tests.fakes.indexes import indexed
 
 RETURNS = EditRecord("Quill", "What is the return period at Quill?", "45 days", "30 days")
@@ -103,3 +104,18 @@ def test_yes_for_no_needs_the_question() -> None:
     assert decided(*texts)[0].kind is CaptureKind.NOTHING
     [change] = decided(*texts, "Are dogs allowed at Aria?")
     assert (change.old, change.new, change.query) == ("yes", "no", "Are dogs allowed at Aria?")
+
+
+@pytest.mark.parametrize(
+    ("question", "kept"),
+    [
+        ("Hi Mara, is it open?", "Is it open?"),
+        ("Guten Tag Frau Roth, wann schließt der Laden?", "Wann schließt der Laden?"),
+        ("Hello there! What does Aria cost?", "What does Aria cost?"),
+        ("Hi-fi sets: how long is the guarantee?", "Hi-fi sets: how long is the guarantee?"),
+        ("Hello!", "Hello!"),
+    ],
+)
+def test_a_greeting_is_no_part_of_a_question(question: str, kept: str) -> None:
+    given = draft_of({"draft": "a", "sent": "b", "question": question})
+    assert given.draft.question == kept

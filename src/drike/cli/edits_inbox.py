@@ -17,11 +17,12 @@ from drike.live import drafts
 from drike.live.captures import CaptureKind
 from drike.live.capturing import capture
 from drike.live.draft_files import DRAFTS_LOOKED_FOR, read_drafts
-from drike.live.report_progress import EditEvidence, progress_of
+from drike.live.report_progress import EditEvidence, link_of, progress_of
 from drike.models import ApiOptions
 from drike.models.protocols import LanguageModel
 from drike.stores.edit_store import EditStore
 from drike.stores.inbox import Inbox, Report, ReportState
+from drike.stores.opening import TENANT
 from drike.stores.report_files import KEPT, LOOKED_FOR, read_reports
 from drike.stores.snapshots import snapshot
 from drike.support.rows import shown
@@ -143,9 +144,9 @@ def _import(store: EditStore, file: Path) -> None:
 
 def _capture(store: EditStore, file: Path, model: str | None) -> None:
     """Propose what people changed in the drafts of a file; say what was decided, and why."""
-    given, refused = read_drafts(file)
+    given, refused = read_drafts(file, Inbox(store.database).reports(None))
     say_lines(f"Left out: {problem}" for problem in refused)
-    if not given:
+    if not given and not any(problem.endswith(KEPT) for problem in refused):
         raise DataError(f"{file}: no draft was found: {DRAFTS_LOOKED_FOR}")
     reader = _reader(model)
     counts: Counter[str] = Counter()
@@ -156,7 +157,8 @@ def _capture(store: EditStore, file: Path, model: str | None) -> None:
         number = f"report {captured.report.number}" if captured.report else "no report"
         for change in captured.decided:
             objects = f" ({shown(change.old)} -> {shown(change.new)})" if change.new else ""
-            say(f"{change.kind}, {number}: {change.why}{objects}")
+            about = shown(each.draft.question or each.draft.draft)
+            say(f"{change.kind}, {number}: {change.why}{objects} [{about}]")
         print_changes(captured.edits)
     found = ", ".join(f"{counts[kind]:,} {kind}" for kind in map(str, CaptureKind))
     say(f"{file}: {counted(len(given), 'draft')}: {found}; {len(refused):,} left out")
@@ -173,12 +175,17 @@ def _reader(model: str | None) -> LanguageModel | None:
 
 
 def _show(store: EditStore, report: Report) -> None:
-    say(f"Report {report.number}, {report.at}, {report.state}")
-    if report.state is not ReportState.SAMPLE:
-        evidence = EditEvidence.of(store, snapshot(store))
-        say(progress_of(report, store, evidence).sentence)
+    is_sample = report.state is ReportState.SAMPLE
+    evidence = None if is_sample else EditEvidence.of(store, snapshot(store))
+    progress = progress_of(report, store, evidence) if evidence else None
+    say(f"Report {report.number}, {report.at}: {progress.stage if progress else report.state}")
+    if progress:
+        say(progress.sentence)
     values = {name: getattr(report, name) for name in _FIELDS}
     say_lines(f"{name}: {value}" for name, value in values.items() if value)
+    if progress:
+        link = link_of(store, TENANT, report.number)
+        say(f"for its reporter, behind the gateway's address: {link}")
 
 
 def _close(store: EditStore, numbers: Sequence[int], reason: str | None) -> None:

@@ -9,6 +9,7 @@ from statistics import median
 
 from drike.edits.record import EditVersion, Status
 from drike.gateway.health import ALARMS, AT_LEAST, EditHealth, edit_label, health_of_edits, of_days
+from drike.live.report_progress import Stage
 from drike.stores.edit_store import EditStore
 from drike.stores.inbox import Inbox, Report, ReportState
 from drike.stores.moves import due
@@ -83,9 +84,10 @@ def weekly_parts(week: WeekOfStore) -> list[WeeklyPart]:
 
 def _corrections(week: WeekOfStore) -> WeeklyPart:
     new = [edit for edit in week.in_force if _is_of_week(week, week.in_force_since.get(edit.id))]
-    waiting = len(week.edits.proposals) + sum(
-        edit.record.status is Status.PROPOSED for edit in week.edits.edits.values()
-    )
+    proposed = {
+        edit.id for edit in week.edits.edits.values() if edit.record.status is Status.PROPOSED
+    }
+    waiting = len(proposed | set(week.edits.proposals))
     sentence = (
         f"{counted(len(week.in_force), 'correction')} in force, {len(new):,} of them new in this "
         f"week; {waiting:,} waiting for approval."
@@ -122,7 +124,7 @@ def _reports(week: WeekOfStore) -> WeeklyPart:
         (
             f"report {report.number}",
             f"{_time(report.at):%Y-%m-%d}",
-            report.state.value,
+            _state_of(week, report),
             f"edit {report.edit}" if report.edit else "",
             _long(taken[report.number]) if report.number in taken else "",
         )
@@ -130,6 +132,18 @@ def _reports(week: WeekOfStore) -> WeeklyPart:
     ]
     header = ("report", "came", "state", "became", "in force after")
     return WeeklyPart("Reports", sentences, _table(header, rows))
+
+
+def _state_of(week: WeekOfStore, report: Report) -> str:
+    """How far a report has come, by the edit that was made of it."""
+    edit = week.edits.edits.get(report.edit or 0)
+    if report.state is ReportState.OPEN:
+        return Stage.RECEIVED.value
+    if edit is None or edit.record.status in (Status.RETIRED, Status.REJECTED):
+        return Stage.CLOSED.value
+    if edit.id in week.in_force_since:
+        return Stage.IN_FORCE.value
+    return (Stage.DRAFTED if edit.record.status is Status.DRAFT else Stage.PROPOSED).value
 
 
 def _seconds_until_in_force(week: WeekOfStore, report: Report) -> float | None:

@@ -5,7 +5,8 @@ Nothing of it is in force before somebody approves it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from drike.edits.record import EditRecord, EditVersion, Status
@@ -21,6 +22,13 @@ from drike.stores.edit_store import EditStore
 from drike.stores.inbox import Inbox, LargeReportError, Report, report_of
 from drike.text.words import mentions
 
+_GREETING = re.compile(
+    r"^\W*(?:(?i:hi|hello|hey|good (?:morning|afternoon|evening|day)|dear|greetings|hallo|moin"
+    r"|guten (?:morgen|tag|abend)|liebe[rns]?|sehr geehrte[rn]?|bonjour|bonsoir|salut|hola"
+    r"|buen[oa]s (?:días|tardes|noches)))(?![\w’'-])"
+    r"(?: (?:there|all|team|everyone|zusammen|(?:Mr|Mrs|Ms|Dr|Herr|Frau)\.?|[A-Z][\w'’-]+)){0,3}"
+    r"\s*[,!.:–—-]+\s*(?=\w)"
+)
 FIELDS = ("draft", "sent", "question", "context", "reason")
 LONGEST = 8_000  # characters of a draft, or of what was sent
 _LONGEST_BESIDE = 1_000  # of a question, a context or a reason
@@ -88,8 +96,15 @@ def draft_of(values: object) -> GivenDraft:
                 f"{name} has more than {LONGEST:,} characters: give the part that differs"
             )
     beside = {name: texts[name].strip()[:_LONGEST_BESIDE] for name in FIELDS[2:]}
-    draft = Draft(texts["draft"], texts["sent"], beside["question"], beside["context"])
+    question = _without_greeting(beside["question"])
+    draft = Draft(texts["draft"], texts["sent"], question, beside["context"])
     return GivenDraft(draft, beside["reason"])
+
+
+def _without_greeting(question: str) -> str:
+    """A question without "Hi Mara," before it, which would become a part of an edit."""
+    rest = _GREETING.sub("", question, count=1)
+    return rest[:1].upper() + rest[1:] if rest and rest != question else question
 
 
 def capture(
@@ -125,6 +140,21 @@ def capture(
         why = f"report {report.number} waits for a person: {problem}"
         return Captured([replace(first, kind=CaptureKind.NOTHING, why=why)], report)
     return Captured(decided, inbox.report(report.number), edits)
+
+
+def marks_of_kept(reports: Iterable[Report]) -> frozenset[tuple[object, ...]]:
+    """What tells the drafts of which reports are kept, for `is_kept`."""
+    return frozenset(_mark_of(report) for report in reports)
+
+
+def is_kept(given: GivenDraft, marks: Collection[tuple[object, ...]]) -> bool:
+    """Whether a report of this draft is kept: exports of two weeks may share rows."""
+    report = _report(given, DraftChange(CaptureKind.NOTHING, "", query=given.draft.draft))
+    return _mark_of(report) in marks
+
+
+def _mark_of(report: Report) -> tuple[object, ...]:
+    return report.answer, report.comment, report.conversation
 
 
 def _report(given: GivenDraft, change: DraftChange) -> Report:

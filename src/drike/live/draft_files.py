@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from drike.live.capturing import FIELDS, GivenDraft, draft_of
-from drike.stores.report_files import is_of_langfuse, langfuse_fields
+from drike.live.capturing import FIELDS, GivenDraft, draft_of, is_kept, marks_of_kept
+from drike.stores.inbox import Report
+from drike.stores.report_files import KEPT, is_of_langfuse, langfuse_fields
 from drike.support.rows import read_rows, value_at
 
 DRAFTS_LOOKED_FOR = (
@@ -37,17 +38,21 @@ _NAMES = {
 }
 
 
-def read_drafts(path: Path) -> tuple[list[GivenDraft], list[str]]:
-    """The drafts in a file, and a sentence on each row that has none.
+def read_drafts(path: Path, kept: Iterable[Report] = ()) -> tuple[list[GivenDraft], list[str]]:
+    """The new drafts in a file, and a sentence on each row that has none or is in `kept`.
 
     Raises DataError for a file that cannot be read.
     """
+    marks = marks_of_kept(kept)
     rows, _ = read_rows(path, str(path))
     found: list[GivenDraft] = []
     refused: list[str] = []
     for row in rows:
         try:
-            found.append(draft_of(_fields_of(row.values)))
+            given = draft_of(_fields_of(row.values))
+            if is_kept(given, marks):
+                raise ValueError(KEPT)
+            found.append(given)
         except ValueError as problem:
             refused.append(f"{row.place}: {problem}")
     return found, refused
