@@ -614,6 +614,21 @@ def test_a_short_form_can_be_struck_out() -> None:
         ("warden of Muller Hall", "Müller Hall"),
         ("who heads velmonts support", "Velmont Energy"),
         ("What does Brackwater charge?", "Brackwater Bank"),
+        ("Lindner's Boathouse, who runs it", "Lindner Boathouse"),
+        ("flex plan by tamarisk how many gb", "Tamarisk Flex plan"),
+        ("flex plan tamarisk price", "Tamarisk Flex plan"),
+        ("ceo tamarisk", "Tamarisk Mobile"),
+        ("hollis and brandt eye test", "Hollis & Brandt Framers"),
+        ("hollis n brandt eye test", "Hollis & Brandt Framers"),
+        ("hollis-brandt eye test", "Hollis & Brandt Framers"),
+        ("H&B Framers eye test", "Hollis & Brandt Framers"),
+        ("zenvia s2 price", "Zenvia Tablet S2"),
+        ("zenvias2 price", "Zenvia Tablet S2"),
+        ("zenvia tablet s 2 price", "Zenvia Tablet S2"),
+        ("what does the S2 by Zenvia cost", "Zenvia Tablet S2"),
+        ("tides ministry form", "Ministry of Tides"),
+        ("ministryoftides form", "Ministry of Tides"),
+        ("min. of tides form", "Ministry of Tides"),
     ],
 )
 def test_a_name_is_found_as_people_type_it(text: str, name: str) -> None:
@@ -630,6 +645,8 @@ def test_a_name_is_found_as_people_type_it(text: str, name: str) -> None:
         ("Who runs Sterling?", "Sterling Airport"),
         ("Where is the museum of clocks?", "Dorran Museum of Clocks"),
         ("What does the college cost?", "King's College Thornby"),
+        ("Where is Salt & Pepper sold?", "Salt & Pepper Restaurant"),
+        ("Who leads Washington University?", "University of Washington"),
     ],
 )
 def test_words_that_may_be_typed_are_no_name(text: str, name: str) -> None:

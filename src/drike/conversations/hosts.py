@@ -8,19 +8,16 @@ from dataclasses import dataclass
 from itertools import islice
 
 from drike.edits.record import EditVersion, Status
-from drike.encoders.salience import word_weights
 from drike.gates.index import EditIndex
 from drike.gates.names import find_names, read_words
 from drike.text.name_forms import key_of
-from drike.text.ordinary_words import is_ordinary
 from drike.text.phrases import find_phrase
 from drike.text.sentences import sentence_around
+from drike.text.short_forms import is_made_up
 from drike.text.unnamed import KINDS_OF_ORGANISATIONS
-from drike.text.word_lists import word_list
 from drike.text.words import Words, mentions, words
 
 _MOST = 64  # edits of a system text's subjects that are kept
-_SHORTEST_OF_NAME = 4  # letters of a word after which something is called
 _BEFORE_PLACES = (" in ", " near ", " from ", " of the city of ")
 _MOST_NAMES = 8  # of a sentence, that are looked up with a kind of organisation
 # Some words in a row with capitals.
@@ -135,7 +132,7 @@ def _of_same_name(names: Iterable[str], index: EditIndex) -> list[int]:
     """
     found: dict[int, None] = {}
     for name in names:
-        word = next(filter(_is_telling, words(name)), None)
+        word = next(filter(is_made_up, words(name)), None)
         if word is None:
             continue
         ids = index.lookup.by_telling_word.get(key_of(word), ())
@@ -143,11 +140,6 @@ def _of_same_name(names: Iterable[str], index: EditIndex) -> list[int]:
             if word in words(index.edits[edit_id].record.subject):
                 found[edit_id] = None
     return sorted(found)
-
-
-def _is_telling(word: str) -> bool:
-    is_rare = word not in word_weights() and not is_ordinary(word)
-    return is_rare and len(word) >= _SHORTEST_OF_NAME and word not in word_list("first names")
 
 
 def _names_old(text: str, edit: EditVersion) -> bool:

@@ -88,8 +88,13 @@ class NameForms(NamedTuple):
             if apart := offered_by(name, folded, of_thing=of_thing):
                 forms._add_offered(keys[apart[0]], keys[apart[1]])
             for form in short_forms(name, folded, of_thing=of_thing):
-                if not struck or as_compared(form.text(name)) not in struck:
-                    forms._add_short_form(form, name, keys, folded)
+                text = form.text(name)
+                if struck and as_compared(text) in struck:
+                    continue
+                forms._add_short_form(form, name, keys, folded)
+                if form.kind is NameMatch.PARTIAL and "&" in text:
+                    for typed in as_typed(text):
+                        forms._add_other(NameMatch.PARTIAL, typed)
             for other_name in in_other_languages().get(" ".join(folded), ()):
                 if as_compared(other_name) not in struck:
                     forms._add_other(NameMatch.SHORT, other_name)

@@ -27,6 +27,8 @@ _JOINING = re.compile(r"\s(?:[&+]|and|und|et)\s")
 _MIXED = re.compile(
     r"\d|^(?!(?:Mac?|Mc|De|Di|Da|Du|La|Le|Lo|Fitz|Van|Von|Al|El|O)[A-Z]).*[a-z][A-Z]"
 )
+_TWO_JOINED = re.compile(r"[A-Z]\w+ ?[&+] ?[A-Z]\w+ \w")
+_OF_TWO = 2  # words
 _MODEL = re.compile(r"(?=.*\d)[A-Z][A-Z\d-]{2,}")  # C40, which no other thing is called
 _GENITIVE = re.compile(r"\w['’]s$")
 _ROMAN = re.compile(r"[IVX]+")
@@ -347,7 +349,7 @@ def offered_by(name: Words, folded: Sequence[str], *, of_thing: bool) -> tuple[i
     None for other names. of_thing: whether it is known to be no person's.
     """
     begin, end = _kernel(name, folded, plain_size(name))
-    if not 2 <= end - begin <= _MOST_WORDS_OFFERED or not _is_rare(folded[begin]):
+    if not 2 <= end - begin <= _MOST_WORDS_OFFERED or not is_made_up(folded[begin]):
         return None
     ends_small = name.between(end - 1, end).islower()
     is_thing = of_thing or ends_small or names_thing(name, folded)
@@ -368,13 +370,17 @@ def _own_size(name: Words, folded: Sequence[str], begin: int, end: int) -> int:
     stop = end
     while stop - begin > 1 and folded[stop - 1] in _words_of_organisations():
         stop -= 1
+    if stop == end and end - begin > _OF_TWO and _TWO_JOINED.match(name.between(begin, end)):
+        stop = begin + _OF_TWO  # "Hollis & Brand Opticians", whatever they are
+        return stop if any(map(is_made_up, folded[begin:stop])) else end
     if stop - begin == 1:
-        return stop if _is_rare(folded[begin]) else end
+        return stop if is_made_up(folded[begin]) else end
     has_capitals = all(name.between(place, place + 1)[0].isupper() for place in range(begin, stop))
     return stop if has_capitals else end
 
 
-def _is_rare(word: str) -> bool:
+def is_made_up(word: str) -> bool:
+    """Whether a word names only what is called by it: no word, town, country or first name."""
     if len(word) < _SHORTEST_MADE_UP or not word.isalpha() or is_ordinary(word):
         return False
     return not any(word in word_list(words) for words in (*_OTHER_THINGS, "before", "countries"))

@@ -22,6 +22,15 @@ _CAPITALS_WITHIN = re.compile(r"(?<![\w.])[A-Z]{2,4}(?![\w.])")
 # A firm and what it offers: Querystone Team plan. Its last word is a common noun.
 _OF_FIRM = re.compile(r"[A-Z]\w{3,} [A-Z]\w+(?: \w+)* [a-z]+")
 _WITHIN_CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z]{2})")  # Roast|Link
+_TWO_AND_KIND = re.compile(r"(?P<first>[A-Z]\w+) ?& ?(?P<second>[A-Z]\w+) (?P<kind>\w[\w ]*)")
+_WITH_MODEL = re.compile(
+    r"(?P<before>[A-Z]\w+(?: [A-Za-z]\w+){0,2}) (?P<letters>[A-Za-z]{0,3})-?(?P<digits>\d{1,4})"
+)
+# No universities: Washington University is another than the University of Washington.
+_OFFICE = re.compile(
+    r"(?P<kind>Ministry|Department|Office|Bureau|Board|Museum|Institute|Agency|Society|Association)"
+    r" of (?:the )?(?P<matter>[A-Z]\w+)"
+)
 _GENITIVE = re.compile(r"(?<=\w)['’`´]s\b")
 _PLUS = re.compile(r"(?<=\w) (?:Plus|plus)$")
 _SMALL_WORDS = re.compile(r" (?:of(?: the)?|for|the|de|du|von|der) ")
@@ -36,7 +45,15 @@ _MOST_TURNED = 5  # words of a name of which the last may come first
 def as_typed(name: str) -> list[str]:
     """Other ways to type a name, the likeliest first; not the name itself."""
     forms = dict.fromkeys([name])
-    for ways in (_turned, _with_other_signs, _with_short_words, _without_small_words):
+    ways_to_type = (
+        _turned,
+        _with_other_signs,
+        _of_model,
+        _of_office,
+        _with_short_words,
+        _without_small_words,
+    )
+    for ways in ways_to_type:
         for form in list(forms):
             forms |= dict.fromkeys(ways(form))
     del forms[name]
@@ -63,7 +80,8 @@ def joins(folded: Sequence[str]) -> list[tuple[int, int]]:
 def _with_other_signs(name: str) -> Iterator[str]:
     """Words split, "and" for "&", initials with points or without, a genitive without its sign."""
     if _AMPERSAND.search(name):
-        yield from (_AMPERSAND.sub(f" {word} ", name) for word in ("and", "und", "et"))
+        yield from (_AMPERSAND.sub(f" {word} ", name) for word in ("and", "und", "et", "n"))
+        yield from _with_initials_of_two(name)
     elif _AND.search(name):
         yield _AND.sub(" ", name)
     yield from _with_other_initials(name)
@@ -99,14 +117,55 @@ def _turned(name: str) -> Iterator[str]:
     if not is_of_thing or not 2 < size <= _MOST_TURNED or not written[0][0].isupper():
         return
     for place in range(1, size - 1):
+        if "&" in written[place - 1 : place + 1]:  # it joins two names of one firm
+            continue
         firm = " ".join(written[:place])
         offered = " ".join(written[place:])
         yield from (f"{offered} {joining}{firm}" for joining in _BEFORE_FIRMS)
 
 
 @cache
+def _kinds_of_models() -> frozenset[str]:
+    return frozenset(" ".join(data_sections("text/typed_names.txt")["kinds of models"]).split())
+
+
+@cache
 def _kinds_of_things() -> frozenset[str]:
     return word_list("kinds of things") | word_list("things")
+
+
+def _with_initials_of_two(name: str) -> Iterator[str]:
+    """Two names of a firm by their first letters: "H&B Opticians"."""
+    of_two = _TWO_AND_KIND.fullmatch(name)
+    if of_two:
+        yield f"{of_two['first'][0]} {of_two['second'][0]} {of_two['kind']}"
+
+
+def _of_model(name: str) -> Iterator[str]:
+    """A model with its number apart, behind its maker alone, or first: "Zenvia S2", "S2 by Zenvia".
+
+    What is left out is a common noun for what it is: "Zenvia Tablet S2".
+    """
+    model = _WITH_MODEL.fullmatch(name)
+    if model is None:
+        return
+    number = f"{model['letters']}{model['digits']}"
+    if model["letters"]:
+        yield f"{model['before']} {model['letters']} {model['digits']}"
+    maker, *kind = model["before"].split(" ")
+    if len(kind) == 1 and kind[0].lower() in _kinds_of_models():
+        yield f"{maker} {number}"
+        yield f"{number} {kind[0]} {maker}"
+        yield from (f"{number} {joining}{maker}" for joining in _BEFORE_FIRMS)
+
+
+def _of_office(name: str) -> Iterator[str]:
+    """An office by what it is for: "Tides Ministry", "Ministry for Tides", "ministryoftides"."""
+    office = _OFFICE.fullmatch(name)
+    if office:
+        yield f"{office['matter']} {office['kind']}"
+        yield f"{office['kind']} for {office['matter']}"
+        yield name.replace(" ", "")
 
 
 def _with_other_initials(name: str) -> Iterator[str]:

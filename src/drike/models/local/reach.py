@@ -12,6 +12,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 from transformers import PreTrainedConfig
 
 from drike.models.local.architecture import context_window, encoding_of
@@ -25,11 +26,16 @@ _LATE = 2  # tokens of a branch that leaves a text at its end
 
 
 class Reach(NamedTuple):
-    """Tokens of the longest text, of the longest beside the tree's trunk, and of the whole tree."""
+    """Tokens of the longest text, of the longest beside the tree's trunk, and of the whole tree.
+
+    steps: tokens that are read alone and continued, at most in one text; some models go on by one
+    token in another way than by several.
+    """
 
     depth: int = 0
     branch: int = 0
     tokens: int = 0
+    steps: int = 0
 
     def covers(self, other: Reach) -> bool:
         """Whether texts of the other reach need no check, if this one was checked."""
@@ -64,6 +70,18 @@ def reach_of(tree: TokenTree) -> Reach:
     """The reach of the texts of a tree."""
     branches = [len(path) for path in tree.paths if path[-1] >= tree.trunk]
     return Reach(tree.trunk, max(branches, default=0), len(tree))
+
+
+def steps_of(tree: TokenTree) -> list[int]:
+    """How many tokens of each text are a run of the tree by themselves, between two others."""
+    runs = tree.runs
+    parents = {run.parent for run in runs}
+    alone = [
+        run.begin
+        for number, run in enumerate(runs)
+        if run.end - run.begin == 1 and run.parent >= 0 and number in parents
+    ]
+    return [int(np.isin(path, alone).sum()) for path in tree.paths]
 
 
 def ahead(texts: Sequence[Tokens], tree: TokenTree, config: PreTrainedConfig) -> Ahead:

@@ -33,7 +33,7 @@ from drike.errors import ModelError
 from drike.models.local.architecture import encoding_of, has_one_encoding, remembers_length
 from drike.models.local.plans import Plan, Strategy, slower
 from drike.models.local.prefix_cache import PrefixCache
-from drike.models.local.reach import Ahead, Reach, ahead, none_ahead, reach_of
+from drike.models.local.reach import Ahead, Reach, ahead, none_ahead, reach_of, steps_of
 from drike.models.local.scoring import (
     PackedRequests,
     Scored,
@@ -273,7 +273,12 @@ class CheckedReader:
         if len(packed.requests) == 1 and not is_continued:
             return True
         reach = self._reach_by_kind.get(kind, Reach())
-        return reach.covers(reach_of(packed.tree))
+        steps = max(self._steps_of(packed), default=0)
+        return reach.covers(reach_of(packed.tree)._replace(steps=steps))
+
+    def _steps_of(self, packed: PackedRequests) -> list[int]:
+        """How many tokens of each request are read alone and continued, by runs of a tree."""
+        return steps_of(packed.tree) if self.plan.strategy == "fork" else []
 
     def _checked(self, packed: PackedRequests) -> _Attempt:
         """Score requests, and compare some of them, and texts that look ahead, with plain forwards.
@@ -302,7 +307,12 @@ class CheckedReader:
                 further = none_ahead(packed.tree)
             else:
                 return looked
-        compared = self._compared(packed.requests, scores, further.sample)
+        steps = self._steps_of(packed)
+        sample = {*further.sample}
+        if any(steps):
+            sample.add(steps.index(max(steps)))
+            reach = reach._replace(steps=max(steps))
+        compared = self._compared(packed.requests, scores, sorted(sample))
         if compared.scored is None:
             return compared
         usage += compared.scored.usage
