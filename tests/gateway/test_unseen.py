@@ -157,6 +157,37 @@ def test_a_request_in_which_a_question_may_hide_is_refused(
         assert sent(gateway, api, other)[0] == 200
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        *('"model": "m", "model": "other"', '"model": "other", "Model": "m"', '"MODEL": "m"'),
+        *('"model": "other", "models": ["m"]', '"model": "other", "fallbacks": ["m"]', '"a": 1'),
+        *(
+            '"model": ["m"]',
+            '"model": " m"',
+            '"model": null',
+            '"model": ""',
+            '"model": {"id": "m"}',
+        ),
+    ],
+)
+def test_a_request_whose_model_is_not_clear_is_refused(
+    enforcing: tuple[Running, Recorded], named: str
+) -> None:
+    gateway, above = enforcing
+    calls = len(above.calls)
+    body = f'{{{named}, "messages": {json.dumps([user(ABOUT)])}}}'
+    status, headers, answer = gateway.ask("POST", PATHS[CHAT], body.encode())
+    assert (status, headers["x-drike-scope"], len(above.calls)) == (400, "unread", calls)
+    assert b"model" in answer
+
+
+def test_a_model_need_not_be_named_where_edits_are_for_all(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, replace(ENTRY, enforce=True)) as gateway:
+        assert gateway.chat(ABOUT)[0] == 200 and b"Oslo" in above.body
+        assert gateway.chat("Hello", models=["a", "b"])[0] == 200
+
+
 @pytest.mark.parametrize(("api", "values"), READ, ids=lambda value: str(value)[:60])
 def test_a_request_that_is_read_passes(
     enforcing: tuple[Running, Recorded], api: Api, values: dict[str, object]

@@ -30,7 +30,7 @@ from drike.gateway.feed import EditFeed
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.requests import CHAT, COUNTS_TOKENS, EditableRequest, read_request
-from drike.gateway.unseen import ENDS_UNASKED, leaves_out, unread_question
+from drike.gateway.unseen import ENDS_UNASKED, leaves_out, unclear_model, unread_question
 from drike.support.records import encodable
 
 # Stands for a client's call where an operator tries a chat.
@@ -161,8 +161,10 @@ class RequestEditor:
             request = await _read(api, call, feed)
             mode = self.mode_for(feed, request.conversation)
             task = _Task(request, call, feed)
+            if mode is Mode.ON and feed.enforces_for_models:
+                await self._require(task, partial(unclear_model, request))
             if mode is Mode.ON and feed.enforces_for(task.conditions):
-                await self._require_read(task)
+                await self._require(task, partial(unread_question, request, feed.earlier))
                 task = replace(task, is_read=True)
             if not request.asks_something:
                 return EditedRequest(call.body, "abstained", mode, request=request)
@@ -319,9 +321,8 @@ class RequestEditor:
             raise _not_read(problem)
         return EditedRequest(call.body, "unread", mode)
 
-    async def _require_read(self, task: _Task) -> None:
-        """Raises RequestError where a question about an enforced edit could hide in a request."""
-        looking = partial(unread_question, task.request, task.feed.earlier)
+    async def _require(self, task: _Task, looking: Callable[[], UnreadError | None]) -> None:
+        """Raises RequestError for what is found wrong with a request while an edit is enforced."""
         if len(task.call.body) <= SMALL:
             problem = looking()
         else:

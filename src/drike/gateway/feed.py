@@ -257,6 +257,15 @@ class EditFeed:
         """Whether an edit that must not be left out is in force."""
         return bool(self._enforced_in(self.index))
 
+    @property
+    def enforces_for_models(self) -> bool:
+        """Whether one is in force that is for some models alone."""
+        edits = self.index.edits
+        conditions = (
+            condition for i in self._enforced_in(self.index) for condition in edits[i].record.only
+        )
+        return any(condition.startswith("model=") for condition in conditions)
+
     def enforces_for(self, values: Mapping[str, str]) -> bool:
         """Whether one is in force that applies to a request with such values."""
         return bool(self._enforced) and bool(self._enforced_in(self.index.applying(values)))

@@ -71,6 +71,7 @@ _MEDIA = _set_of("""
     image image_url input_image audio audio_url input_audio video video_url input_video file
     input_file document container_upload
 """)
+_FURTHER_MODELS = ("models", "fallbacks")  # that may answer in place of the first one
 # Keys that some servers take in any case.
 _IN_ANY_CASE = frozenset({"messages", "input", "prompt", "role", "content", "text", "type"})
 _WORD = re.compile(r"[\w.:/-]{0,64}")
@@ -94,6 +95,31 @@ def unread_question(request: EditableRequest, earlier: Earlier) -> UnreadError |
         return UnreadError("unseen", sentence, "send them with the request")
     reason = unseen(request)
     return UnreadError("unseen", reason, _ASK_AS_USER) if reason else None
+
+
+def unclear_model(request: EditableRequest) -> UnreadError | None:
+    """Why it cannot be told which model a request is for, on which edits depend; None if it can.
+
+    Servers differ in which of two keys they take, whether they tell capitals apart, and what they
+    make of other models beside the first.
+    """
+    keys: list[str] = []
+
+    def look_at(pairs: list[tuple[str, Any]]) -> None:
+        keys[:] = [key for key, _ in pairs]  # those of the body come last
+
+    json.loads(request.json, object_pairs_hook=look_at)
+    model = request.values.get("model")
+    named = [key for key in keys if key.casefold().strip() == "model"]
+    others = [name for name in _FURTHER_MODELS if request.values.get(name)]
+    if named != ["model"] or others:
+        names = ", ".join(_shown(name) for name in (*named, *others)) or "nothing"
+        reason = f"which model it is for is not clear (it has {names})"
+    elif not isinstance(model, str) or not model or model != model.strip():
+        reason = f"its model is {_shown(model)}"
+    else:
+        return None
+    return UnreadError("unseen", reason, 'name one model, as text, under "model"')
 
 
 def leaves_out(
