@@ -98,6 +98,24 @@ def test_the_model_knows_contrary_relations() -> None:
     assert features(opens, [closes], encoder)[0]["opposite"] == 1
 
 
+def test_attributes_of_one_thing_are_no_contradictions() -> None:
+    encoder = encoder_of(default_gate())
+    assert encoder is not None
+    rule = same_relation(encoder)
+    assert rule is not None
+    costs = EditRecord("Ada", "What is the price of the Basic licence of Ada?", "9 euros")
+    free = EditRecord("Ada", "How much does the Free plan of Ada cost?", "nothing")
+    others = {
+        1: EditRecord("Ada", "How many seats does the Basic licence of Ada include?", "5"),
+        2: EditRecord("Ada", "How long is the trial of the Basic licence of Ada?", "14 days"),
+        3: EditRecord("Ada", "What is the daily limit of the Basic licence of Ada?", "40 calls"),
+        4: EditRecord("Ada", "How many projects does the Free plan of Ada include?", "3"),
+        5: EditRecord("Ada", "How much does the Basic licence of Ada cost?", "12 euros"),
+    }
+    assert rule.alike(costs, others) == [5]
+    assert rule.alike(free, {4: others[4]}) == []
+
+
 MANAGER = EditRecord("Halcyon", "The manager of Halcyon is", "Ann Lee")
 
 

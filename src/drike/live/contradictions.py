@@ -5,6 +5,7 @@ of their distance in a space in which published paraphrases are near one another
 public data (benchmarks/notes/conflicts.md).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from drike.encoders.base import FloatArray, TextEncoder, salient, unit
 from drike.gates.calibrated import LogisticHead
 from drike.gates.inventory import inventory, probabilities
 from drike.gates.relations import asks_relation, relation_features, share_said
+from drike.text.attributes import stated_attributes
 from drike.text.masking import masked
 from drike.text.qualifiers import asks_for_other
 from drike.text.question_forms import trimmed
@@ -42,6 +44,7 @@ FEATURES = (
 # As in `gates.calibrated` and `gates.inventory`, with which the model was fitted.
 _LEAST_PROBABILITY = 0.01
 _NEAR = 0.1
+_COUNTED = re.compile(r"\bhow many\b|\bwie viele\b|\bcombien de\b|\bcuánt[ao]s\b", re.IGNORECASE)
 _MOST = 64  # edits of a subject that are compared, those with the nearest wordings
 
 
@@ -66,6 +69,7 @@ class SameRelation:
             for place, pair in compared.items()
             if self.head.logit(pair.features) >= self.threshold
             and not asks_for_other(pair.own, pair.theirs, self._nearness)
+            and not _have_other_attributes(pair.own, pair.theirs)
         ]
 
     def _nearness(self, first: str, second: str) -> float:
@@ -87,6 +91,22 @@ def same_relation(encoder: TextEncoder) -> SameRelation | None:
             threshold=float(fitted["threshold"]),
             encoder=encoder,
         )
+
+
+def _have_other_attributes(own: str, theirs: str) -> bool:
+    """Whether two wordings ask for attributes of firms and products, and for none in common.
+
+    What a licence costs and how many seats it has are near in all other respects.
+    """
+    one = _attributes(own)
+    other = _attributes(theirs)
+    return bool(one and other) and one.isdisjoint(other)
+
+
+def _attributes(wording: str) -> frozenset[str]:
+    """The attributes of a wording, and whether it counts. "Free" more often names a plan."""
+    counted = {"count"} if _COUNTED.search(wording) else set()
+    return frozenset(stated_attributes(wording)).union(counted) - {"free"}
 
 
 @dataclass(frozen=True, order=True)
