@@ -169,6 +169,53 @@ KINDS = {
         {"Oat and soy milk.": NEW, "Only soy milk.": OLD},
     ),
 }
+KINDS |= {
+    "allowed or not": Kind(
+        "prohibited",
+        "permitted",
+        "Is filming permitted in the gallery?",
+        {"Filming isn't allowed in the gallery.": NEW, "No.": NEW, "Sure, go ahead.": OLD},
+    ),
+    "nothing": Kind(
+        "no minimum order",
+        "minimum order of 20 euros",
+        "Is there a minimum order?",
+        {"No, you can order as little as you like.": NEW, "Yes, 20 euros.": OLD},
+    ),
+    "by how much": Kind(
+        "£42",
+        "£38",
+        "How much is a yearly card?",
+        {"The price rose by £4 to £42.": NEW, "It's 42 quid.": NEW},
+    ),
+    "a second one": Kind(
+        "every second Tuesday",
+        "every Tuesday",
+        "When does the choir rehearse?",
+        {"Every other Tuesday.": NEW, "On Tuesdays, each week.": OLD},
+    ),
+    "an item that costs extra": Kind(
+        "breakfast, lunch and dinner",
+        "breakfast and dinner",
+        "Which meals are included?",
+        {"Breakfast and dinner; lunch is up to you.": OLD, "Lunch is included.": PARTLY},
+    ),
+    "a stand-in": Kind(
+        "Dr. Helen Moss",
+        "Dr. Ian Frey",
+        "Who is the school's doctor?",
+        {
+            "You should see Dr. Moss; Dr. Frey has moved to Leeds.": NEW,
+            "Dr. Frey is, with Dr. Moss as his stand-in.": OLD,
+        },
+    ),
+    "the limit": Kind(
+        "500 recipients",
+        "200 recipients",
+        "Can I write to 300 people?",
+        {"I'm afraid that's too many; 200 is the limit.": OLD},
+    ),
+}
 SAID = [(kind, answer) for kind, each in KINDS.items() for answer in each.answers]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
@@ -155,6 +157,66 @@ def test_a_request_in_which_a_question_may_hide_is_refused(
     other = {**values, "model": "other"}
     if "several prompts" not in why and "stored at" not in why:
         assert sent(gateway, api, other)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        *('"model": "m", "model": "other"', '"model": "other", "Model": "m"', '"MODEL": "m"'),
+        *('"model": "other", "models": ["m"]', '"model": "other", "fallbacks": ["m"]', '"a": 1'),
+        *(
+            '"model": ["m"]',
+            '"model": " m"',
+            '"model": null',
+            '"model": ""',
+            '"model": {"id": "m"}',
+        ),
+    ],
+)
+def test_a_request_whose_model_is_not_clear_is_refused(
+    enforcing: tuple[Running, Recorded], named: str
+) -> None:
+    gateway, above = enforcing
+    calls = len(above.calls)
+    body = f'{{{named}, "messages": {json.dumps([user(ABOUT)])}}}'
+    status, headers, answer = gateway.ask("POST", PATHS[CHAT], body.encode())
+    assert (status, headers["x-drike-scope"], len(above.calls)) == (400, "unread", calls)
+    assert b"model" in answer
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (["eu"], (200, "fired")),
+        ([" EU "], (200, "fired")),
+        (["us"], (200, "abstained")),
+        (["eu", "us"], (400, "unread")),
+        (["us", "eu"], (400, "unread")),
+        (["eu", "eu"], (200, "fired")),
+    ],
+)
+def test_a_header_with_two_values_is_not_clear(
+    above: Recorded, tmp_path: Path, values: list[str], found: tuple[int, str]
+) -> None:
+    in_europe = replace(ENTRY, enforce=True, only=("x-region=eu",))
+    body = json.dumps(chat(user(ABOUT))).encode()
+    with running(above.url, tmp_path, in_europe) as gateway:
+        connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=30)
+        connection.putrequest("POST", PATHS[CHAT])
+        for value in values:
+            connection.putheader("X-Region", value)
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        response = connection.getresponse()
+        response.read()
+        connection.close()
+    assert (response.status, response.getheader("x-drike-scope")) == found
+
+
+def test_a_model_need_not_be_named_where_edits_are_for_all(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, replace(ENTRY, enforce=True)) as gateway:
+        assert gateway.chat(ABOUT)[0] == 200 and b"Oslo" in above.body
+        assert gateway.chat("Hello", models=["a", "b"])[0] == 200
 
 
 @pytest.mark.parametrize(("api", "values"), READ, ids=lambda value: str(value)[:60])

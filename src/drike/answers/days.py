@@ -35,7 +35,7 @@ _GROUPS = (
         range(_WEEK),
     ),
 )
-_JOINER = r"(?:,?\s*(?:and|or|&|und|oder|et|ou|y|o)\s+(?:on )?(?:the )?|\s*[,/]\s*)"
+_JOINER = r"(?:,?\s*(?:and|or|&|und|oder|et|ou|y|o)\s+(?:on |every |each )?(?:the )?|\s*[,/]\s*)"
 _TO = r"\s*(?:-|–|—|to|through|thru|until|till|bis|au|à|a|al)\s*(?:the )?"
 _ALL_DAY = re.compile(
     r"(?<!\w)(?:24 ?/ ?7|(?:24|twenty-four) hours(?: (?:a|per|each) day)?|24 ?h(?! ?\d)"

@@ -77,7 +77,8 @@ _BEFORE_DENIED = _any_of(
     rf"\b(?:to|into)\s{_OBJECT}\sfrom\s",
     r"\b(?:replac|succe[e]?d|supersed)(?:ed|es|s|ing)\s(?:(?:the|le|la|el)\s)?",
     r"\b(?:relevo|suite|nachfolg\w*|successor|sucesora?|successeur) (?:von|de|des|to|of) ",
-    r"\b(?:remplacé?e?|succédé à|succède à|reemplaz\w+|sustituy?\w+|abgelöst|ersetzt) (?:a )?",
+    r"\b(?<!\b(?:lo|la|le|los|las|les) )"
+    r"(?:remplacé?e?|succédé à|succède à|reemplaz\w+|sustituy?\w+|abgelöst|ersetzt) (?:a )?",
 )
 _DENIED_IN_CHINESE = (
     r"(?:以前|之前|原来|原先|过去|曾经|不再|不是|而非|并非)[^，。,;；！？\n]{0,20}?"
@@ -106,11 +107,13 @@ _HAS_ENDED = _any_of(
     r"(?:has |have |had )?(?:\w+ly )?"
     r"(?:ended|expired|lapsed|handed over|ran out|run out|resigned|retired|departed|stepped down|"
     r"moved on|(?:has|have|had) left)\b",
-    r"(?:has|have|had) (?:left|quit|gone|come to an end|ceased|moved on|departed|handed over)\b",
+    r"(?:has|have|had) (?:left|quit|gone|moved|come to an end|ceased|departed"
+    r"|handed over)\b",
     r"[^，。,;；！？\n]{0,6}?(?:已经?|)(?:离任|离职|停用|取消|作废)",
     rf"(?:does|do|did)(?:n't| not)\b{_IN_CLAUSE}{{1,60}}?\b(?:any ?more|any longer)\b",
     r"(?:ist|war|hat|a|ha|est|s'est) (?:\w+ ){0,3}?(?:gegangen|verlassen|ausgeschieden"
     r"|zurückgetreten|parti|quitté|dejado|jubilado|retraite)\b",
+    r"(?:se (?:jubiló|fue|retiró|marchó)|dimitió|ha dejado|falleció|démissionna|a démissionné)\b",
     r"(?:ceased to|ceases to|does not exist|doesn't exist|no longer)\b",
     r"(?:ist|war|sind|wurden?|wird|est|a été|fue|ha sido) (?:\w+ ){0,2}?"
     rf"{_ENDED_ELSEWHERE}\b",
@@ -149,6 +152,9 @@ _BEHIND_DENIED = _any_of(
     r"used to be\b",
     r"has (?:historically|previously|traditionally) been\b",
     r"(?:is|are) the (?:former|old|previous)\b",
+    r"(?:is|are|costs?) (?:up to you|extra|on your own|excluded|sold separately|not included)\b",
+    r"as (?:his|her|its|their|an?|the) (?:\w+ )?(?:deputy|assistant|stand-in|substitute|number two"
+    r"|second|backup|understudy|reserve)\b",
     r"['’]s (?:successor|deputy|assistant|replacement)\b",
     r",?\s?(?:s?he|they|who) (?:may|might|could|should|would) "
     r"(?:know|be able to (?:help|tell|say))\b",
@@ -321,7 +327,9 @@ _OF_THING = (
 _WEAK_BEFORE_OBJECT = rf"\b(?:{_WEAK_BEFORE})\b{_IN_CLAUSE}{{0,60}}?[\"'*_\s]*$"
 _WEAK_BEHIND = (
     rf"{_IN_CLAUSE}{{0,40}}?\b(?:in (?:the )?past|before (?:that|then)|at first|originally"
-    r"|is planned|(?:has|have) been ordered|on order|(?:is|are) coming|next (?:year|month|quarter)"
+    r"|is planned|is being \w+ed"
+    r"|(?:may|might|could) (?:follow|come)|(?:has|have) been ordered|on order"
+    r"|(?:is|are) coming|next (?:year|month|quarter)"
     r"|in later versions|won't|will not|do(?:es)?n't|aren't|isn't)\b"
 )
 

@@ -68,7 +68,9 @@ _ONE_ALONE = re.compile(rf"^\W*(?:an?|eine?|un|une|una) (?={_TIME_UNIT}\W*$)", r
 _BEHIND_ONE = re.compile(
     r"\w+ (?:before|ahead|earlier|in advance|after|later|prior|vorher)\b", re.I
 )
-_BEFORE_ONE = re.compile(r"\b(?:lasts?|takes?|for|within|up to|only)$", re.IGNORECASE)
+_BEFORE_ONE = re.compile(
+    r"\b(?:lasts?|takes?|gets?|given|needs?|spend|for|within|up to|only)$", re.IGNORECASE
+)
 _AMOUNT_BEFORE = re.compile(r"\d ?(?:[^\W\d_]+|[$€£%])?$")
 _MOST_AMOUNT = 16  # characters
 _MOST_BEFORE_ONE = 8  # characters

@@ -46,6 +46,9 @@ _DAYS = frozenset(
     ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "montag",
      "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag")
 )  # fmt: skip
+_EVERY_DAY = re.compile(
+    rf"every (?P<second>second |other |2nd )?(?P<day>{'|'.join(sorted(_DAYS))})", re.IGNORECASE
+)
 _TITLES = ("Mr", "Mrs", "Ms", "Dr", "Herr", "Frau")
 _TITLES_ELSEWHERE = ("Señor", "Señora", "Sr", "Sra", "Mme", "Monsieur", "Madame")
 _SHORTEST_NOUN = 3  # letters of a common noun that may have a plural
@@ -162,11 +165,21 @@ def _with_other_words(text: str) -> Iterator[str]:
         yield from _versions(version["number"])
     elif _DOTTED.fullmatch(text):
         yield from _versions(text)
+    if every := _EVERY_DAY.fullmatch(text):
+        yield from _every(every["second"] is not None, every["day"])
     day = text.casefold().removesuffix("s")
     if day in _DAYS:
         yield from (text.removesuffix("s"), f"{text.removesuffix('s')}s", day[:3].title())
         for other_name in names_of_day(day):
             yield from (other_name, f"{other_name}s")
+
+
+def _every(is_second: bool, day: str) -> Iterator[str]:
+    """Every second Tuesday, or each Tuesday, in other words."""
+    if is_second:
+        yield from (f"every {word} {day}" for word in ("second", "other", "2nd"))
+    else:
+        yield from (f"each {day}", f"{day}s")
 
 
 def _without_preposition(text: str) -> str | None:

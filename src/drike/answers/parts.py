@@ -10,13 +10,14 @@ from drike.answers.denials import refuses
 from drike.answers.hours import contradicts, gives_part, is_every_day, names_days
 from drike.answers.matching import normalise
 from drike.answers.outcomes import Stated
-from drike.answers.permissions import rules_on_permission
+from drike.answers.permissions import forbids, rules_on_permission
 from drike.answers.places import is_elsewhere, place_and_country
 from drike.answers.policies import AnswerContent, PartsGiven
 from drike.answers.policy_words import telling_stems
 from drike.answers.turned import is_negated
 from drike.answers.yes_no import YES_OR_NO, asks_whether_not, says_of
 
+_NO_THING = re.compile(r"(?:no|kein\w*|aucune?|ningún|ninguna) \w", re.IGNORECASE)
 _NOT = re.compile(
     r"\b(?:not|never|non|no longer|nicht|pas|no)[ -]| not\b|(?<=can)not\b|n['’]t\b", re.I
 )
@@ -58,6 +59,9 @@ def stated_in_parts(
 
 def _opposites(new: str, old: str) -> tuple[Content, Content] | None:
     """What two objects say of which one denies the other: "refundable", "not refundable"."""
+    if rules_on_permission(new) and rules_on_permission(old) and not (" " in new or " " in old):
+        says = ["no" if forbids(name) else "yes" for name in (new, old)]
+        return (Content(says=says[0]), Content(says=says[1])) if says[0] != says[1] else None
     for denial, term in ((new, old), (old, new)):
         stripped = _NOT.sub("", denial.strip(" ."))
         if stripped == denial.strip(" .") or normalise(stripped) != normalise(term):
@@ -115,7 +119,18 @@ class _PartsOf:
 
         # 3. All else may be named as a whole.
         is_open = said in (Stated.NEITHER, Stated.REFUSED) or self._are_opposites
-        return self._by_shares(said) if is_list or is_open else said
+        said = self._by_shares(said) if is_list or is_open else said
+        return self._by_no() if said is Stated.NEITHER else said
+
+    def _by_no(self) -> Stated:
+        """What it states by a "no" to what one object alone denies: "no minimum order"."""
+        denies = [
+            any(_NO_THING.match(name) for name in names)
+            for names in (self.new_names, self.old_names)
+        ]
+        if denies[0] == denies[1] or self._read.says != "no":
+            return Stated.NEITHER
+        return Stated.NEW if denies[0] else Stated.OLD
 
     @property
     def _shares_an_item(self) -> bool:
@@ -203,10 +218,19 @@ class _PartsOf:
         return needed
 
     def _share_of_item(self, item: str) -> PartsGiven:
-        if self.by_names.states(item) or self._states_without_noun(item):
+        names = (item, self._as_asked(item))
+        if any(name and self.by_names.states(name) for name in names):
+            return PartsGiven.ALL
+        if self._states_without_noun(item):
             return PartsGiven.ALL
         is_part = gives_part(item, self.answer.text)
         return PartsGiven.SOME if is_part else PartsGiven.NONE
+
+    def _as_asked(self, item: str) -> str:
+        """An item without a word that the question has: "M" of "Size M", asked which sizes."""
+        asked = {word.lower().removesuffix("s") for word in self.answer.question.split()}
+        first, _, rest = item.partition(" ")
+        return rest if rest and first.lower().removesuffix("s") in asked else ""
 
     def _states_without_noun(self, item: str) -> bool:
         """Whether it states an item without the noun of all: "oat and soy milk" has "oat milk"."""

@@ -100,6 +100,11 @@ _ENDS_NUMBER = re.compile(
     r"|et)\b)",
     re.IGNORECASE,
 )
+_IS_THE_LIMIT = re.compile(
+    r" (?:is|was|ist|es|est) (?:the|our|das|die|el|la|le) (?:\w+ )?(?:limit|maximum|minimum|max|cap"
+    r"|most|number|capacity|price|total|grenze|höchstzahl|límite|máximo|limite)\b",
+    re.IGNORECASE,
+)
 _NUMBERED = re.compile(
     r"\b(?:building|page|room|bus|tram|line|step|chapter|floor|gate|section|article|version|track"
     r"|platform|house|street|road|apartment|flat|extension|ext\.?|counter|desk|form|seite|raum|zimmer"
@@ -134,6 +139,8 @@ class AnswerRead:
         if self.is_short:
             return True
         behind = self.text[bare.end : bare.end + _BEHIND]
+        if _IS_THE_LIMIT.match(behind):
+            return True
         has_said = bool(bare.bound) or _SAYS_NUMBER.search(before) is not None
         return has_said and _ENDS_NUMBER.match(behind) is not None
 

@@ -15,7 +15,7 @@ _CHANGE = re.compile(
     r"\b(?:rais|chang|mov|increas|reduc|lower|extend|switch|updat|enlarg|expand|shorten|widen"
     r"|adjust|revis|went|gone|rose|risen|fell|fallen"
     r"|up|down|drop|cut|jump|gr[eo]w|subi|baj|pass|erhöh|gestiegen|gesenkt|augment)\w*"
-    r"[^.;!?\n]{0,30}\b(?:from|von|de|desde)\s+$",
+    r"[^.;!?\n]{0,30}\b(?:from|by|von|um|de|desde)\s+$",
     re.IGNORECASE,
 )
 _MOST_OF_CHANGE = 50

@@ -257,6 +257,16 @@ class EditFeed:
         """Whether an edit that must not be left out is in force."""
         return bool(self._enforced_in(self.index))
 
+    @property
+    def enforced_conditions(self) -> set[str]:
+        """On what the enforced edits depend that are in force: "model", and names of headers."""
+        edits = self.index.edits
+        return {
+            condition.partition("=")[0]
+            for edit_id in self._enforced_in(self.index)
+            for condition in edits[edit_id].record.only
+        }
+
     def enforces_for(self, values: Mapping[str, str]) -> bool:
         """Whether one is in force that applies to a request with such values."""
         return bool(self._enforced) and bool(self._enforced_in(self.index.applying(values)))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from drike.conversations.following import Followed
 from drike.conversations.memory import Earlier
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError
 from drike.gates.index import EditIndex
+from drike.gateway.calls import RawHeaders
 from drike.gateway.feed import EditFeed
 from drike.gateway.requests import EditableRequest
 from drike.support.records import encodable
@@ -71,6 +72,7 @@ _MEDIA = _set_of("""
     image image_url input_image audio audio_url input_audio video video_url input_video file
     input_file document container_upload
 """)
+_FURTHER_MODELS = ("models", "fallbacks")  # that may answer in place of the first one
 # Keys that some servers take in any case.
 _IN_ANY_CASE = frozenset({"messages", "input", "prompt", "role", "content", "text", "type"})
 _WORD = re.compile(r"[\w.:/-]{0,64}")
@@ -94,6 +96,43 @@ def unread_question(request: EditableRequest, earlier: Earlier) -> UnreadError |
         return UnreadError("unseen", sentence, "send them with the request")
     reason = unseen(request)
     return UnreadError("unseen", reason, _ASK_AS_USER) if reason else None
+
+
+def unclear_model(request: EditableRequest) -> UnreadError | None:
+    """Why it cannot be told which model a request is for, on which edits depend; None if it can.
+
+    Servers differ in which of two keys they take, whether they tell capitals apart, and what they
+    make of other models beside the first.
+    """
+    keys: list[str] = []
+
+    def look_at(pairs: list[tuple[str, Any]]) -> None:
+        keys[:] = [key for key, _ in pairs]  # those of the body come last
+
+    json.loads(request.json, object_pairs_hook=look_at)
+    model = request.values.get("model")
+    named = [key for key in keys if key.casefold().strip() == "model"]
+    others = [name for name in _FURTHER_MODELS if request.values.get(name)]
+    if named != ["model"] or others:
+        names = ", ".join(_shown(name) for name in (*named, *others)) or "nothing"
+        reason = f"which model it is for is not clear (it has {names})"
+    elif not isinstance(model, str) or not model or model != model.strip():
+        reason = f"its model is {_shown(model)}"
+    else:
+        return None
+    return UnreadError("unseen", reason, 'name one model, as text, under "model"')
+
+
+def unclear_header(headers: RawHeaders, names: Collection[str]) -> UnreadError | None:
+    """Why it cannot be told what one of these headers says, of which there are two; else None."""
+    values_by_name = dict[bytes, set[bytes]]()
+    for raw_name, value in headers:
+        values_by_name.setdefault(raw_name.lower(), set()).add(value.strip())
+    for name in sorted(names):
+        if len(values_by_name.get(name.encode(), ())) > 1:
+            reason = f"the header {_shown(name)} has two values"
+            return UnreadError("unseen", reason, "send it once")
+    return None
 
 
 def leaves_out(
