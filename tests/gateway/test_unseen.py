@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
@@ -180,6 +182,35 @@ def test_a_request_whose_model_is_not_clear_is_refused(
     status, headers, answer = gateway.ask("POST", PATHS[CHAT], body.encode())
     assert (status, headers["x-drike-scope"], len(above.calls)) == (400, "unread", calls)
     assert b"model" in answer
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (["eu"], (200, "fired")),
+        ([" EU "], (200, "fired")),
+        (["us"], (200, "abstained")),
+        (["eu", "us"], (400, "unread")),
+        (["us", "eu"], (400, "unread")),
+        (["eu", "eu"], (200, "fired")),
+    ],
+)
+def test_a_header_with_two_values_is_not_clear(
+    above: Recorded, tmp_path: Path, values: list[str], found: tuple[int, str]
+) -> None:
+    in_europe = replace(ENTRY, enforce=True, only=("x-region=eu",))
+    body = json.dumps(chat(user(ABOUT))).encode()
+    with running(above.url, tmp_path, in_europe) as gateway:
+        connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=30)
+        connection.putrequest("POST", PATHS[CHAT])
+        for value in values:
+            connection.putheader("X-Region", value)
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        response = connection.getresponse()
+        response.read()
+        connection.close()
+    assert (response.status, response.getheader("x-drike-scope")) == found
 
 
 def test_a_model_need_not_be_named_where_edits_are_for_all(above: Recorded, tmp_path: Path) -> None:

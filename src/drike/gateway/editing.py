@@ -30,7 +30,13 @@ from drike.gateway.feed import EditFeed
 from drike.gateway.metrics import Metrics
 from drike.gateway.options import GatewayOptions, Mode
 from drike.gateway.requests import CHAT, COUNTS_TOKENS, EditableRequest, read_request
-from drike.gateway.unseen import ENDS_UNASKED, leaves_out, unclear_model, unread_question
+from drike.gateway.unseen import (
+    ENDS_UNASKED,
+    leaves_out,
+    unclear_header,
+    unclear_model,
+    unread_question,
+)
 from drike.support.records import encodable
 
 # Stands for a client's call where an operator tries a chat.
@@ -72,7 +78,8 @@ class _Task:
     def conditions(self) -> Mapping[str, str]:
         """What conditions of edits are compared with: the model, and the headers."""
         headers = {
-            name.decode("latin-1").lower(): header_text(value) for name, value in self.call.headers
+            name.decode("latin-1").lower(): header_text(value).strip()
+            for name, value in self.call.headers
         }
         return {**headers, "model": str(self.request.values.get("model") or "")}
 
@@ -161,8 +168,8 @@ class RequestEditor:
             request = await _read(api, call, feed)
             mode = self.mode_for(feed, request.conversation)
             task = _Task(request, call, feed)
-            if mode is Mode.ON and feed.enforces_for_models:
-                await self._require(task, partial(unclear_model, request))
+            if mode is Mode.ON and feed.enforces:
+                await self._require_clear(task, feed.enforced_conditions)
             if mode is Mode.ON and feed.enforces_for(task.conditions):
                 await self._require(task, partial(unread_question, request, feed.earlier))
                 task = replace(task, is_read=True)
@@ -320,6 +327,14 @@ class RequestEditor:
         if mode is Mode.ON and feed.enforces:
             raise _not_read(problem)
         return EditedRequest(call.body, "unread", mode)
+
+    async def _require_clear(self, task: _Task, conditions: set[str]) -> None:
+        """Raises RequestError where a request does not clearly say what conditions depend on."""
+        problem = unclear_header(task.call.headers, conditions)
+        if problem:
+            raise self._refused(problem)
+        if "model" in conditions:
+            await self._require(task, partial(unclear_model, task.request))
 
     async def _require(self, task: _Task, looking: Callable[[], UnreadError | None]) -> None:
         """Raises RequestError for what is found wrong with a request while an edit is enforced."""

@@ -258,13 +258,14 @@ class EditFeed:
         return bool(self._enforced_in(self.index))
 
     @property
-    def enforces_for_models(self) -> bool:
-        """Whether one is in force that is for some models alone."""
+    def enforced_conditions(self) -> set[str]:
+        """On what the enforced edits depend that are in force: "model", and names of headers."""
         edits = self.index.edits
-        conditions = (
-            condition for i in self._enforced_in(self.index) for condition in edits[i].record.only
-        )
-        return any(condition.startswith("model=") for condition in conditions)
+        return {
+            condition.partition("=")[0]
+            for edit_id in self._enforced_in(self.index)
+            for condition in edits[edit_id].record.only
+        }
 
     def enforces_for(self, values: Mapping[str, str]) -> bool:
         """Whether one is in force that applies to a request with such values."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from drike.conversations.following import Followed
 from drike.conversations.memory import Earlier
 from drike.conversations.turns import Api, Conversation, Speaker, UnreadError
 from drike.gates.index import EditIndex
+from drike.gateway.calls import RawHeaders
 from drike.gateway.feed import EditFeed
 from drike.gateway.requests import EditableRequest
 from drike.support.records import encodable
@@ -120,6 +121,18 @@ def unclear_model(request: EditableRequest) -> UnreadError | None:
     else:
         return None
     return UnreadError("unseen", reason, 'name one model, as text, under "model"')
+
+
+def unclear_header(headers: RawHeaders, names: Collection[str]) -> UnreadError | None:
+    """Why it cannot be told what one of these headers says, of which there are two; else None."""
+    values_by_name = dict[bytes, set[bytes]]()
+    for raw_name, value in headers:
+        values_by_name.setdefault(raw_name.lower(), set()).add(value.strip())
+    for name in sorted(names):
+        if len(values_by_name.get(name.encode(), ())) > 1:
+            reason = f"the header {_shown(name)} has two values"
+            return UnreadError("unseen", reason, "send it once")
+    return None
 
 
 def leaves_out(
