@@ -66,4 +66,6 @@ def _count_shared(own: Sequence[str], rival: Sequence[str]) -> int:
     """How many words two names begin with alike, of which each keeps one at least."""
     most = min(len(own), len(rival)) - 1
     pairs = list(zip(own, rival, strict=False))[:most]
-    return next((n for n, (one, another) in enumerate(pairs) if one != another), max(most, 0))
+    return next(
+        (n for n, (word, word_of_rival) in enumerate(pairs) if word != word_of_rival), max(most, 0)
+    )

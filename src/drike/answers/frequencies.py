@@ -66,11 +66,12 @@ def frequencies(text: str) -> tuple[Frequency, ...]:
     """The frequencies in a text whose numbers are in digits, the longer of those that overlap."""
     if not _MAY_BE.search(text):
         return ()
-    found = [one for pattern in _FREQUENCY for one in _found(pattern, text)]
+    found = [each for pattern in _FREQUENCY for each in _found(pattern, text)]
     kept: list[Frequency] = []
-    for one in sorted(found, key=lambda each: each.begin - each.end):
-        if all(one.end <= other.begin or other.end <= one.begin for other in kept):
-            kept.append(one)
+    for frequency in sorted(found, key=lambda each: each.begin - each.end):
+        begin, end = frequency.begin, frequency.end
+        if all(end <= other.begin or other.end <= begin for other in kept):
+            kept.append(frequency)
     return tuple(sorted(kept))
 
 
