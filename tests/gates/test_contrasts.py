@@ -21,6 +21,11 @@ from drike.text.value_kinds import takes
         ("What does it charge for gas?", "The price of electricity at it is"),
         ("Entry to it for my 7 year old?", "An adult ticket to it costs"),
         ("When does it open at the weekend?", "On weekdays it opens at"),
+        ("How long can I borrow a magazine from it?", "Books may be borrowed from it for"),
+        # the ends of a time
+        ("Until when does it take orders?", "it takes orders from"),
+        ("How late does the pool of it open?", "The pool of it opens at"),
+        ("From what time does it take orders?", "it takes orders until"),
         # numbers of one kind, and negations
         ("Where is gate 14 of it?", "Gate 4 of it is in"),
         ("What is the fee of it for an uninsured parcel?", "An insured parcel at it costs"),

@@ -28,6 +28,9 @@ FEE = EditRecord("it", "The monthly fee of it is", "39 euros")
         ("What is the notice period of it during probation?", NOTICE),
         ("What's the fee of it for seniors?", FEE),
         ("What's the joining fee of it?", FEE),
+        ("What is the annual fee of it?", FEE),
+        ("What's the weekly price of it?", PRICE),
+        ("What's the price of it for charities?", PRICE),
         ("What does equipment hire cost at it?", EditRecord("it", "Hire at it costs", "8 euros")),
     ],
 )
@@ -45,6 +48,7 @@ def test_a_question_that_limits_what_a_fact_does_not_limit_is_of_another_thing(
         ("what's the deposit at it please", DEPOSIT),
         ("I have a missed call from it, is that your phone number?", NUMBER),
         ("What's your monthly price for it?", PRICE),
+        ("What is the yearly deposit at it?", DEPOSIT),
         ("What does it cost for customers?", PRICE),
         ("What's the price of it and of the other plan?", PRICE),
         ("What is the fee of it for its members?", FEE),

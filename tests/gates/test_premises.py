@@ -68,6 +68,8 @@ def test_how_a_question_holds_the_old_object(question: str, record: EditRecord, 
     ("statement", "record", "expected"),
     [
         ("BeanPass takes 19.90 euros each month.", PRICE, True),
+        ("BeanPass takes me 19.90 euros.", PRICE, True),
+        ("BeanPass lets us pay 19.90 euros.", PRICE, True),
         ("My BeanPass plan only holds 10 of its 19.90 euros.", PRICE, True),
         ("I'm writing to Dana Moss as head of Vantor.", CHIEF, True),
         ("We'd like to stay at support until it closes at 5 pm.", CLOSING, True),

@@ -184,6 +184,14 @@ def test_a_request_whose_model_is_not_clear_is_refused(
     assert b"model" in answer
 
 
+@pytest.fixture(scope="module")
+def in_europe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    enforced = replace(ENTRY, enforce=True, only=("x-region=eu",))
+    place = tmp_path_factory.mktemp("europe")
+    with upstream() as above, running(above.url, place, enforced) as gateway:
+        yield gateway
+
+
 @pytest.mark.parametrize(
     ("values", "found"),
     [
@@ -196,20 +204,18 @@ def test_a_request_whose_model_is_not_clear_is_refused(
     ],
 )
 def test_a_header_with_two_values_is_not_clear(
-    above: Recorded, tmp_path: Path, values: list[str], found: tuple[int, str]
+    in_europe: Running, values: list[str], found: tuple[int, str]
 ) -> None:
-    in_europe = replace(ENTRY, enforce=True, only=("x-region=eu",))
     body = json.dumps(chat(user(ABOUT))).encode()
-    with running(above.url, tmp_path, in_europe) as gateway:
-        connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=30)
-        connection.putrequest("POST", PATHS[CHAT])
-        for value in values:
-            connection.putheader("X-Region", value)
-        connection.putheader("Content-Length", str(len(body)))
-        connection.endheaders(body)
-        response = connection.getresponse()
-        response.read()
-        connection.close()
+    connection = http.client.HTTPConnection(urlsplit(in_europe.url).netloc, timeout=30)
+    connection.putrequest("POST", PATHS[CHAT])
+    for value in values:
+        connection.putheader("X-Region", value)
+    connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders(body)
+    response = connection.getresponse()
+    response.read()
+    connection.close()
     assert (response.status, response.getheader("x-drike-scope")) == found
 
 

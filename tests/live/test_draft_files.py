@@ -68,3 +68,11 @@ def test_a_row_without_what_was_sent_is_refused(tmp_path: Path) -> None:
     file.write_text(f"draft,sent\n{DRAFT},\n", "utf-8")
     found, refused = read_drafts(file)
     assert found == [] and "sent is missing" in refused[0]
+
+
+def test_a_mark_of_an_empty_cell_is_no_text_that_was_sent(tmp_path: Path) -> None:
+    rows = f"draft,sent,question\n{DRAFT},#N/A,{ASKED}\n{DRAFT},{SENT},#REF!\n"
+    (tmp_path / "a.csv").write_text(rows, "utf-8")
+    [given], [left] = read_drafts(tmp_path / "a.csv")
+    assert given.draft.sent == SENT and "#REF!" not in str(given)
+    assert "row 2" in left

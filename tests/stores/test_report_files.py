@@ -202,3 +202,13 @@ def test_a_score_of_a_fault_is_bad_where_the_fault_is(
     }
     reports, _ = read_reports(written(tmp_path, [trace]))
     assert len(reports) == is_kept
+
+
+@pytest.mark.parametrize("mark", ["#N/A", "#REF!", "nan", "(blank)"])
+def test_marks_of_empty_cells_are_neither_questions_nor_corrections(
+    tmp_path: Path, mark: str
+) -> None:
+    text = f"question,answer,correction\n{ASKED},{mark},{mark}\n{mark},Lima,Oslo\n"
+    [report], [left] = read_reports(written(tmp_path, text, "a.csv"))
+    assert (report.question, report.answer, report.correction) == (ASKED, mark, None)
+    assert "question is missing" in left

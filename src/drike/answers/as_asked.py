@@ -52,14 +52,20 @@ def _own_part(name: str, other: str, known: set[str]) -> str:
     """What a name has and the rival's has not, if the question has all that they share."""
     own = name.strip(" .").split()
     rival = other.strip(" .").split()
-    begin = 0
-    while begin < min(len(own), len(rival)) - 1 and own[begin] == rival[begin]:
-        begin += 1
-    end = 0
-    while end < min(len(own), len(rival)) - begin - 1 and own[-1 - end] == rival[-1 - end]:
-        end += 1
-    shared = words(" ".join((*own[:begin], *own[len(own) - end :])))
-    part = " ".join(own[begin : len(own) - end])
-    if not shared or not known.issuperset(shared) or not _may_stand_alone(part):
+    begin = _count_shared(own, rival)
+    end = len(own) - _count_shared(own[begin:][::-1], rival[begin:][::-1])
+    part = " ".join(own[begin:end])
+    shared = words(" ".join((*own[:begin], *own[end:])))
+    if not shared or not known.issuperset(shared):
         return ""
-    return part if not known.issuperset(words(part)) else ""
+    tells = not known.issuperset(words(part))
+    return part if tells and _may_stand_alone(part) else ""
+
+
+def _count_shared(own: Sequence[str], rival: Sequence[str]) -> int:
+    """How many words two names begin with alike, of which each keeps one at least."""
+    most = min(len(own), len(rival)) - 1
+    pairs = list(zip(own, rival, strict=False))[:most]
+    return next(
+        (n for n, (word, word_of_rival) in enumerate(pairs) if word != word_of_rival), max(most, 0)
+    )

@@ -66,11 +66,12 @@ def frequencies(text: str) -> tuple[Frequency, ...]:
     """The frequencies in a text whose numbers are in digits, the longer of those that overlap."""
     if not _MAY_BE.search(text):
         return ()
-    found = [one for pattern in _FREQUENCY for one in _found(pattern, text)]
+    found = [each for pattern in _FREQUENCY for each in _found(pattern, text)]
     kept: list[Frequency] = []
-    for one in sorted(found, key=lambda each: each.begin - each.end):
-        if all(one.end <= other.begin or other.end <= one.begin for other in kept):
-            kept.append(one)
+    for frequency in sorted(found, key=lambda each: each.begin - each.end):
+        begin, end = frequency.begin, frequency.end
+        if all(end <= other.begin or other.end <= begin for other in kept):
+            kept.append(frequency)
     return tuple(sorted(kept))
 
 
@@ -92,19 +93,33 @@ def _found(pattern: re.Pattern[str], text: str) -> Iterator[Frequency]:
 
 def _times_in_span(said: dict[str, str]) -> tuple[int, Fraction, Unit | None]:
     """How often in how many of which unit, by the named groups that matched."""
-    if "interval" in said or "apart" in said:
-        number = said.get("interval") or said["apart"]
-        return 1, Fraction(number), _unit(said.get("interval_unit") or said["apart_unit"])
+    if "interval" in said:
+        return 1, Fraction(said["interval"]), _unit(said["interval_unit"])
+    if "apart" in said:
+        return 1, Fraction(said["apart"]), _unit(said["apart_unit"])
     if "adverb" in said:
         adverb = said["adverb"].lower()
         name, count = _ADVERBS.get(adverb, (adverb, 1))
         return 1, Fraction(count), _unit(name)
+    return _times(said), _span(said), _unit(said["unit"])
 
-    once_or_more = (n for n, name in enumerate(("once", "twice", "thrice"), 1) if name in said)
-    times = next(once_or_more, int(said.get("times", 1)))
-    times = _MAL[said["mal"].lower()] if "mal" in said else times
-    span = Fraction(said.get("number", said.get("of", "1")).replace(",", "."))
-    return times, Fraction(2) if "second" in said else span, _unit(said["unit"])
+
+def _times(said: dict[str, str]) -> int:
+    """How often: once where nothing is said of it."""
+    for times, name in enumerate(("once", "twice", "thrice"), 1):
+        if name in said:
+            return times
+    if "mal" in said:
+        return _MAL[said["mal"].lower()]
+    return int(said.get("times", 1))
+
+
+def _span(said: dict[str, str]) -> Fraction:
+    """In how many units: two where it is every other one."""
+    if "second" in said:
+        return Fraction(2)
+    number = said.get("number") or said.get("of") or "1"
+    return Fraction(number.replace(",", "."))
 
 
 def _unit(name: str) -> Unit | None:

@@ -59,18 +59,33 @@ def stated_in_parts(
 
 def _opposites(new: str, old: str) -> tuple[Content, Content] | None:
     """What two objects say of which one denies the other: "refundable", "not refundable"."""
-    if rules_on_permission(new) and rules_on_permission(old) and not (" " in new or " " in old):
-        says = ["no" if forbids(name) else "yes" for name in (new, old)]
-        return (Content(says=says[0]), Content(says=says[1])) if says[0] != says[1] else None
-    for denial, term in ((new, old), (old, new)):
-        stripped = _NOT.sub("", denial.strip(" ."))
-        if stripped == denial.strip(" .") or normalise(stripped) != normalise(term):
-            continue
-        contents = (Content(conditions=(f"not {term}",)), Content(conditions=(term,)))
-        if rules_on_permission(term):
-            contents = (Content(says="no"), Content(says="yes"))
-        return contents if denial == new else contents[::-1]
+    if _is_word_of_permission(new) and _is_word_of_permission(old):
+        of_new = Content(says="no" if forbids(new) else "yes")
+        of_old = Content(says="no" if forbids(old) else "yes")
+        return (of_new, of_old) if of_new != of_old else None
+    if _denies(new, old):
+        return _contents_of_denial(old)
+    if _denies(old, new):
+        of_old, of_new = _contents_of_denial(new)
+        return of_new, of_old
     return None
+
+
+def _is_word_of_permission(name: str) -> bool:
+    return " " not in name and rules_on_permission(name)
+
+
+def _denies(denial: str, term: str) -> bool:
+    """Whether a name is another one with a "not"."""
+    stripped = _NOT.sub("", denial.strip(" ."))
+    return stripped != denial.strip(" .") and normalise(stripped) == normalise(term)
+
+
+def _contents_of_denial(term: str) -> tuple[Content, Content]:
+    """What "not" with a term says, and what the term does."""
+    if rules_on_permission(term):
+        return Content(says="no"), Content(says="yes")
+    return Content(conditions=(f"not {term}",)), Content(conditions=(term,))
 
 
 def _content(names: Sequence[str]) -> Content | None:
@@ -234,12 +249,15 @@ class _PartsOf:
 
     def _states_without_noun(self, item: str) -> bool:
         """Whether it states an item without the noun of all: "oat and soy milk" has "oat milk"."""
-        items = next(
-            (each.items for each in (self.new, self.old) if each and item in each.items), ()
-        )
-        nouns = {each.split()[-1].lower() for each in items if " " in each}
         first, _, noun = item.rpartition(" ")
-        if len(items) < 2 or len(nouns) != 1 or not first or noun.lower() not in nouns:
+        if not first or not self._is_noun_of_all(noun, item):
             return False
         is_named = re.search(rf"\b{re.escape(noun)}\b", self.answer.text, re.IGNORECASE)
         return is_named is not None and self.by_names.states(first)
+
+    def _is_noun_of_all(self, noun: str, item: str) -> bool:
+        """Whether all items of this one's list that have several words end with a noun."""
+        lists = [content.items for content in (self.new, self.old) if content]
+        items = next((each for each in lists if item in each), ())
+        nouns = {each.split()[-1].lower() for each in items if " " in each}
+        return len(items) > 1 and nouns == {noun.lower()}

@@ -199,7 +199,7 @@ class AnswerContent:
         return telling_stems(self.question) | self.of_subject
 
     @cached_property
-    def core(self) -> frozenset[str]:
+    def _core(self) -> frozenset[str]:
         """The stems of the question alone."""
         return telling_stems(without_permission(self.question)) - self.of_subject
 
@@ -341,7 +341,7 @@ class AnswerContent:
     def _signs(self, condition: "Condition") -> set[int]:
         """The directions in which it gives a condition's amount."""
         own = condition.amounts[0].amount
-        given = (each for each in self.directed if is_same(own, each.bounded.amount, self.asked))
+        given = (each for each in self._directed if is_same(own, each.bounded.amount, self.asked))
         return {each.sign for each in given if each.sign}
 
     def _has_most(self, wanted: frozenset[str], condition: "Condition") -> bool:
@@ -382,7 +382,7 @@ class AnswerContent:
         return False if any(map(allows, about)) else None
 
     @cached_property
-    def directed(self) -> tuple[Directed, ...]:
+    def _directed(self) -> tuple[Directed, ...]:
         """Its amounts with their directions."""
         return directed(self.text, self.amounts)
 
@@ -405,11 +405,11 @@ class AnswerContent:
     def _is_about_question(self, stems: frozenset[str]) -> bool:
         if self.known and len(stems & self.known) >= _LEAST_ABOUT * len(self.known):
             return True
-        return bool(self.core) and len(stems & self.core) >= _LEAST_OF_CORE * len(self.core)
+        return bool(self._core) and len(stems & self._core) >= _LEAST_OF_CORE * len(self._core)
 
     def _says(self, clause: Clause) -> str:
         """Yes or no, by a clause that states what was asked or denies it."""
-        asked = self.core | self.known
+        asked = self._core | self.known
         if _OF_ASSISTANT.search(clause.text):
             return ""
         if clause.is_negated or self._says_no(clause.text):

@@ -71,6 +71,7 @@ _ALONE = regex.compile(
 # its 50 Mbit/s", but not "Our taxi to it comes at 11 am".
 _SAID = regex.compile(
     rf"(?<!\b(?:to|at|of|in|from|by|near|for|with)\s+(?:the\s+)?)\bit\s+[a-z]+s\s+{_LINK}{_OBJECT}"
+    rf"|\bit\s+[a-z]+s\s+(?:me|us|you|them|everybody|people)\s+(?:[a-z]+\s+)?{_LINK}{_OBJECT}"
     rf"|\bit\s+(?:should|must|can|will|may|would|ought\s+to)\s+[a-z]+\s+{_LINK}{_OBJECT}"
     rf"|\b(?:do|does|did|can|will|should)\s+(?:the\s+)?it\s+[a-z]+\s+(?:after|within)\s+{_LINK}{_OBJECT}"
     rf"|{_OBJECT}\s+(?:of|for)\s+(?:the\s+)?it\b"

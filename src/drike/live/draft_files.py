@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.live.capturing import FIELDS, GivenDraft, draft_of, is_kept, marks_of_kept
+from drike.stores.columns import says_nothing
 from drike.stores.inbox import Report
 from drike.stores.report_files import KEPT, is_of_langfuse, langfuse_fields
 from drike.support.rows import read_rows, value_at
@@ -74,8 +75,9 @@ def _fields_of(values: Mapping[str, Any]) -> Mapping[str, object]:
     fields: dict[str, object] = {}
     for field in FIELDS:
         for name in _NAMES[field]:
-            if by_name.get(name) not in (None, ""):
-                fields[field] = str(by_name[name])
+            value = by_name.get(name)
+            if value not in (None, "") and not says_nothing(value):
+                fields[field] = str(value)
                 break
     return fields
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from drike.stores.columns import says_nothing
 from drike.stores.inbox import GIVEN, Report, report_of
 from drike.support.rows import read_rows, shown, value_at
 
@@ -62,7 +63,7 @@ def read_reports(path: Path, kept: Sequence[Report] = ()) -> tuple[list[Report],
     refused = list[str]()
     for row in rows:
         try:
-            report = report_of(_fields_of(row.values))
+            report = report_of(_without_marks(_fields_of(row.values)))
             if _given(report) in known:
                 raise ValueError(KEPT)
             reports.append(report)
@@ -88,6 +89,16 @@ def _fields_of(values: Mapping[str, Any]) -> Mapping[str, object]:
         )
     _require_no_good_rating(values)
     return {name: str(values[name]) for name in GIVEN if values.get(name) not in (None, "")}
+
+
+def _without_marks(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Fields without those in which a spreadsheet marks an empty cell or an error.
+
+    An answer stays, as a model may say NULL.
+    """
+    return {
+        name: value for name, value in fields.items() if name == "answer" or not says_nothing(value)
+    }
 
 
 def _require_no_good_rating(values: Mapping[str, Any]) -> None:

@@ -40,6 +40,11 @@ _NUMBERED = re.compile(
     rf"\b(?P<noun>{'|'.join(' '.join(_LISTS['numbered']).split())})s? (?:no\.? ?|number )?"
     r"(?P<number>\d{1,3})\b(?![.,:]\d)"
 )
+# The ends of a time, as they are asked for and stated.
+_ASKS_END = re.compile(r"\b(?:until|till|up to) (?:when|what time|which hour)\b|\bhow late\b")
+_ASKS_BEGINNING = re.compile(r"\b(?:from|since) (?:when|what time|which hour)\b|\bhow early\b")
+_STATES_BEGINNING = re.compile(r"\b(?:from|(?:begin|open|start)s?(?: at| from)?)\W*$")
+_STATES_END = re.compile(r"\b(?:until|till|(?:end|close|finish|stop)(?:e?s)?(?: at)?)\W*$")
 _AGE = re.compile(r"\b(\d{1,3})[ -]?(?:yrs?|years?)[ -](?:old|of age)\b")
 _OF_AGE, _OLD = 18, 65
 _BEFORE_HOLDERS = frozenset(("chief", "head", "heads", "lead", "leads", "senior", "general"))
@@ -92,6 +97,8 @@ def _is_of_sister(question: str, wording: Said, answer: str, translated: bool) -
     if _sisters().exclude(asked.sisters, stated.sisters) or _has_other_number(asked, stated):
         return True
     if _is_negated(asked.typed, stated.typed):
+        return True
+    if _has_other_end(question.lower(), wording.text.lower()):
         return True
     are_comparable = not (translated or wording.foreign)
     return are_comparable and _has_other_post(asked, stated, names_of_things(answer))
@@ -157,6 +164,13 @@ def _has_other_number(asked: _Text, stated: _Text) -> bool:
         noun in stated.numbers and numbers.isdisjoint(stated.numbers[noun])
         for noun, numbers in asked.numbers.items()
     )
+
+
+def _has_other_end(asked: str, stated: str) -> bool:
+    """Whether a question is for the end of a time of which a fact says the beginning, or so."""
+    if _ASKS_END.search(asked):
+        return _STATES_BEGINNING.search(stated) is not None
+    return _ASKS_BEGINNING.search(asked) is not None and _STATES_END.search(stated) is not None
 
 
 def _is_negated(asked: Collection[str], stated: Collection[str]) -> bool:

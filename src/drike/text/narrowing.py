@@ -33,6 +33,7 @@ class _Limited(NamedTuple):
     noun: str
     before: tuple[str, ...]
     behind: tuple[str, ...]
+    periods: frozenset[str] = frozenset()
 
 
 def narrows(
@@ -56,6 +57,8 @@ def narrows(
         if not is_shared and limited.noun not in _listed("prices"):
             continue
         if not all(_is_known(limit, of_fact, known) for limit in limited.before):
+            return True
+        if _is_of_other_period(limited.periods, of_fact):
             return True
         # Of what follows one word is enough: "the fee for learning pottery".
         if limited.behind and not any(_is_known(word, of_fact, known) for word in limited.behind):
@@ -100,8 +103,25 @@ def _limited_nouns_in(said: Sequence[str], *, is_all: bool) -> Iterator[_Limited
         behind = tuple(filter(_is_limit_behind, _words_behind(said, place + 1)))
         if not behind and said[place + 2 : place + 3] == (SUBJECT,) and place + 3 < len(said):
             behind = _limits_behind_subject(said, place + 3)
-        if before or behind:
-            yield _Limited(noun, before, behind)
+        periods = _periods_in(said[start:place])
+        if before or behind or periods:
+            yield _Limited(noun, before, behind, periods)
+
+
+def _is_of_other_period(periods: Collection[str], of_fact: Sequence[str]) -> bool:
+    """Whether a noun is limited by a period, and a fact is of others: the yearly price."""
+    of_fact_periods = _periods_in(of_fact)
+    return bool(periods and of_fact_periods) and of_fact_periods.isdisjoint(periods)
+
+
+def _periods_in(said: Sequence[str]) -> frozenset[str]:
+    return frozenset(_periods()[word] for word in said if word in _periods())
+
+
+@cache
+def _periods() -> dict[str, str]:
+    """The first name of a period by each of its names."""
+    return {name: line.split()[0] for line in _LISTS["periods"] for name in line.split()}
 
 
 def _limits_behind_subject(said: Sequence[str], place: int) -> tuple[str, ...]:

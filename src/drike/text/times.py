@@ -40,6 +40,7 @@ _OLD = re.compile(
     r"\b(?:the|it['’]?s|its|your|their|our|an?) "
     r"(?:old|former|previous|prior|earlier|original|initial|very first|first ever|preceding|launch"
     r"|introductory|starting)\b(?! (?:enough|town|city|point|time|date|page))"
+    r"|\bthe (?:very )?(?:first|original|old) it\b(?!['’]?s )"
     r"|\b(?:originally|initially|predecessors?|(?:came|went|was there) before|preceded)\b"
 )
 _STATES_OLD = re.compile(
@@ -53,7 +54,8 @@ _PAST_TIMES = re.compile(
     rf"|\w+ {_PERIODS} (?:ago|before|earlier)|\w+ (?:days|releases|versions) ago|yesterday"
     rf"|(?:in|during|until|before|of|from|since) the (?:early |mid |late )?(?:{_DECADES})"
     r"|(?:in|during|of|until|before|from) the (?:early |mid |late )?\d\d?th century"
-    r"|in (?:\w+ )?times|(?:during|before|after) the (?:\w+ ){0,2}(?:war|crisis|pandemic|empire)"
+    r"|in (?:\w+ )?times|(?:during|before|after) the (?:\w+ ){0,2}(?:war|crisis|pandemic|empire"
+    r"|beta|pilot|lockdown|strike|rebuild|rebuilding|renovations?)"
     r"|before the (?!current\b)(?:\w+ ){0,2}\w+|before \w+['’]s \w+"
     r"|before (?:it|they|you|he|she|we) \w+"
     r"|until (?:last|recently)|at (?:the time|first)|in the beginning|at the start|earlier"
@@ -103,7 +105,9 @@ _TIME_BEFORE = re.compile(
     r"|originally|formerly|for|up to|years? ago)\b[^.!?\n]*,\s*$",
     re.IGNORECASE,
 )
-_YEAR_TO_COME = re.compile(r"\b(?:will|going to)\b.*\b(?:in|from|by|as of) (20\d\d)\b")
+_YEAR_TO_COME = re.compile(
+    r"\b(?:will|going to)\b.*\b(?:in|from|by|as of) (20\d\d)\b|\b(?:for|from|as of) (20\d\d)\b"
+)
 _PRESENT_TIMES = re.compile(
     r"\b(?:now|nowadays|currently|today|these days|at the moment|at present|presently|right now"
     r"|this (?:year|month|week|season)|still|derzeit|heute|aktuell|jetzt|ahora|hoy|actualmente"
@@ -202,7 +206,7 @@ def is_of_future(question: str) -> bool:
 def _is_of_later_year(question: str, since: str) -> bool:
     """Whether a question asks what will be so in a year behind the one from which on an edit is."""
     to_come = _YEAR_TO_COME.search(question)
-    return to_come is not None and bool(since) and to_come[1] > since[:4]
+    return to_come is not None and bool(since) and (to_come[1] or to_come[2]) > since[:4]
 
 
 @lru_cache(4_096)

@@ -153,6 +153,8 @@ def _of_model(name: str) -> Iterator[str]:
     if model["letters"]:
         yield f"{model['before']} {model['letters']} {model['digits']}"
     maker, *kind = model["before"].split(" ")
+    if model["letters"] and not kind:
+        yield f"{number} {maker}"
     if len(kind) == 1 and kind[0].lower() in _kinds_of_models():
         yield f"{maker} {number}"
         yield f"{number} {kind[0]} {maker}"
