@@ -49,6 +49,10 @@ def test_a_sister_of_what_is_stored_is_another_thing(asked: str, stored: str) ->
         ("When does the music library of it close?", "The main library of it closes at"),
         ("Up to what amount does it insure boats?", "it insures caravans up to"),
         ("What is the normal membership at it?", "The student membership at it costs"),
+        ("How much is the business plan of it?", "The team plan of it costs"),
+        ("How much is the starter plan of it?", "The team plan of it costs"),
+        ("What is the weekend rate of it?", "The weekday rate of it is"),
+        ("How much is the evening course of it?", "The morning course of it costs"),
     ],
 )
 def test_a_noun_that_is_limited_otherwise_is_another_thing_of_a_subject_with_many_facts(
