@@ -28,8 +28,10 @@ _OTHER_WORDS = word_set("between nouns")
 _VAGUE = word_set("vague heads").union(("number", "hours", "time", "address", "code", "cost"))
 # Words that name nothing by themselves, but tell one thing from another.
 _COUNTED = frozenset(
-    ("first", "second", "third", "last", "new", "old", "small", "medium", "large")
-    + ("team", "group", "weekday", "weekend", "morning", "evening", "night")
+    (
+        *("first", "second", "third", "last", "new", "old", "small", "medium", "large"),
+        *("team", "group", "weekday", "weekend", "morning", "evening", "night"),
+    )
 )
 # Neutral words that say which of several a thing is: "the main library", no other one.
 _PLAIN = frozenset(("main", "central", "general", "normal", "standard", "regular", "ordinary"))
