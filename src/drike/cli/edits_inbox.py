@@ -15,7 +15,7 @@ from drike.errors import DataError, UsageError
 from drike.gates.index import EditIndex
 from drike.live import drafts
 from drike.live.captures import CaptureKind
-from drike.live.capturing import capture
+from drike.live.capturing import Captured, capture
 from drike.live.draft_files import DRAFTS_LOOKED_FOR, read_drafts
 from drike.live.report_progress import EditEvidence, link_of, progress_of
 from drike.models import ApiOptions
@@ -154,16 +154,20 @@ def _capture(store: EditStore, file: Path, model: str | None) -> None:
     for each in given:
         captured = capture(store, each, index, author=author(), model=reader)
         counts[captured.decided[0].kind.value] += 1
-        number = f"report {captured.report.number}" if captured.report else "no report"
-        for change in captured.decided:
-            objects = f" ({shown(change.old)} -> {shown(change.new)})" if change.new else ""
-            about = shown(each.draft.question or each.draft.draft)
-            say(f"{change.kind}, {number}: {change.why}{objects} [{about}]")
+        _say_decided(captured, about=each.draft.question or each.draft.draft)
         print_changes(captured.edits)
     found = ", ".join(f"{counts[kind]:,} {kind}" for kind in map(str, CaptureKind))
     say(f"{file}: {counted(len(given), 'draft')}: {found}; {len(refused):,} left out")
     if counts[CaptureKind.EDIT] or counts[CaptureKind.WORDING]:
         say("Nothing is in force: prove what is proposed (drike edits verify), then approve it")
+
+
+def _say_decided(captured: Captured, about: str) -> None:
+    """Say what became of a draft and why. about: its question, or the draft itself."""
+    number = f"report {captured.report.number}" if captured.report else "no report"
+    for change in captured.decided:
+        objects = f" ({shown(change.old)} -> {shown(change.new)})" if change.new else ""
+        say(f"{change.kind}, {number}: {change.why}{objects} [{shown(about)}]")
 
 
 def _reader(model: str | None) -> LanguageModel | None:
