@@ -232,6 +232,8 @@ def test_a_part_of_a_name_names_it_in_part(name: str, text: str, kind: NameMatch
     ("name", "text", "kind"),
     [
         ("Brackwater Bank", "What does Brackwater charge for an overdraft?", NameMatch.PARTIAL),
+        ("City of Eldham", "When does the Eldham registry office open?", NameMatch.PARTIAL),
+        ("Town of Nether Wallop", "Who is mayor of Nether Wallop?", NameMatch.PARTIAL),
         ("Northmoor City Council", "When is paper collected in Northmoor?", NameMatch.PARTIAL),
         ("Kestrel Lane Roasters", "Who roasts at Kestrel Lane?", NameMatch.PARTIAL),
         ("Querystone Team plan", "Compare Querystone's Solo and Team plans", NameMatch.PARTIAL),
@@ -249,6 +251,8 @@ def test_a_firm_is_called_by_its_own_name_and_what_it_offers_apart_from_it(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("City of God", "Who directed God?"),
+        ("City of Boston", "Who sang in Boston?"),
         ("Target Bank", "What is our target?"),
         ("Boston Paper", "Is the tea from Paris or from boston?"),
         ("King's College", "When does St John's College open?"),

@@ -109,6 +109,9 @@ def short_forms(
         own = _own_size(name, folded, begin, end)
         if own < min(proper, end):
             yield ShortForm(NameMatch.PARTIAL, "", begin, own)
+        place = _place_of_authority(name, folded, begin, end)
+        if place is not None:
+            yield ShortForm(NameMatch.PARTIAL, "", place, end)
 
     if size <= _MOST_COUNTRY_WORDS:
         for demonym in demonyms().get(" ".join(folded), ()):
@@ -377,6 +380,19 @@ def _own_size(name: Words, folded: Sequence[str], begin: int, end: int) -> int:
         return stop if is_made_up(folded[begin]) else end
     has_capitals = all(name.between(place, place + 1)[0].isupper() for place in range(begin, stop))
     return stop if has_capitals else end
+
+
+def _place_of_authority(name: Words, folded: Sequence[str], begin: int, end: int) -> int | None:
+    """Where the place begins for which an authority is: Eldham, for the City of Eldham.
+
+    None for other names, also where the place may be called so for something else.
+    """
+    place = begin + 2
+    if place >= end or folded[begin] not in word_list("authorities of"):
+        return None
+    is_of = folded[begin + 1] in word_list("prepositions")
+    has_capital = name.between(place, place + 1)[0].isupper()
+    return place if is_of and has_capital and is_made_up(folded[place]) else None
 
 
 def is_made_up(word: str) -> bool:
