@@ -14,6 +14,9 @@ INDEX = EditIndex.of(
         EditRecord("Tidewater Cycles", "The service manager of Tidewater Cycles is", "Ylva Strand"),
         EditRecord("Tidewater Cycles", "The hotline of Tidewater Cycles is", "0461 778 3100"),
         EditRecord("Samir Okonjo", "Samir Okonjo works as", "chief pharmacist at Orwin"),
+        EditRecord(
+            "Orwin Clinic", "The head of surgery of Orwin Clinic is", "Prof. Dr. Ilse Brandner"
+        ),
     ),
     default_encoder(),
 )
@@ -36,6 +39,9 @@ INDEX = EditIndex.of(
         ("Ms Strand's position at Tidewater Cycles?", [1]),
         ("Could you tell me who Ylva Strand is?", [1]),
         ("What is Dr. Strand responsible for?", [1]),
+        ("Who is Dr Brandner?", [4]),
+        ("Who is Ilse Brandner?", [4]),
+        ("What is Prof. Brandner's job?", [4]),
         ("Who do I reach at 0461 778 3100?", [2]),
         ("What is 0461 778 3100 for?", [2]),
         ("Who is Ylva Lindqvist?", []),

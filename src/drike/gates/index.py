@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from heapq import nsmallest
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from drike.text.glossary import glossed
 from drike.text.masking import masked_each
 from drike.text.name_forms import SubjectNames
 from drike.text.short_forms import NameMatch
-from drike.text.titled_names import titled
+from drike.text.titled_names import names_of_person
 from drike.text.value_kinds import telling_amount
 from drike.text.words import Words, fingerprints_of_each
 
@@ -381,9 +381,9 @@ def _objects_of(edits: Mapping[int, EditVersion]) -> Texts:
     texts: dict[int, tuple[str, ...]] = {}
     for id, edit in edits.items():
         objects = (edit.record.target_new, *edit.record.object_aliases)
-        amounts = map(telling_amount, objects)
-        people = map(titled, objects)
-        texts[id] = (*objects, *filter(None, amounts), *filter(None, people))
+        amounts = filter(None, map(telling_amount, objects))
+        people = chain.from_iterable(map(names_of_person, objects))
+        texts[id] = (*objects, *amounts, *people)
     return texts
 
 
