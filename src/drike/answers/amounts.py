@@ -52,6 +52,7 @@ _WORDS_AND_TIME = re.compile(
     re.IGNORECASE,
 )
 _NOUN = re.compile(r"[ -]([^\W\d_]+)")
+_LONGEST_NUMBER = 40  # characters; what is longer is no amount, and Python reads no number of 4,301
 _MOST_NOUNS = 2  # words behind a number that may say what it counts
 _MINUS = re.compile(r"(?:^|[\s(])[-−]$")
 _JOINED = re.compile(r"\s*(?:,|and|und|et|y)?\s*")
@@ -212,6 +213,8 @@ def amounts(text: str, limit: TimeLimit | None = None) -> list[Amount]:
         if numeral is None:
             continue
         end = numeral.end()
+        if len(numeral["grouped"]) > _LONGEST_NUMBER:
+            continue
         amount = _amount(text, numeral)
         if amount is None:
             continue

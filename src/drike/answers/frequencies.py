@@ -15,7 +15,8 @@ from drike.answers.amounts import Unit, times_named
 _EVERY = r"every|each|alle|jede[nrs]?|cada|chaque|tous les|toutes les|todos los|todas las"
 _A = r"an?|per|each|every|pro|am|im|in der|in|al|a la|por|par|el|la"
 _UNIT = r"(?P<unit>[^\W\d_]+)"
-_NUMBER = r"(?P<number>\d+(?:[.,]\d+)?)"
+_COUNT = r"(?<!\d)\d{1,9}"  # Python reads no number of 4,301 digits
+_NUMBER = r"(?P<number>\d{1,9}(?:[.,]\d{1,9})?)"
 _MAL = {"vier": 4, "fünf": 5, "sechs": 6, "sieben": 7, "acht": 8, "zehn": 10, "zwölf": 12}
 _PATTERNS = (
     # "every 15 minutes", "every other day", "alle zwei Wochen"
@@ -23,12 +24,12 @@ _PATTERNS = (
     rf"(?:{_NUMBER}[ -]|(?P<second>other|second|zweite[nrs]?) )?{_UNIT}",
     # "four times an hour", "zweimal pro Tag", "once every two weeks", "twice weekly"
     r"(?:(?P<once>once|einmal|una vez|une fois)|(?P<twice>twice|zweimal)|(?P<thrice>thrice|dreimal)"
-    rf"|(?P<times>\d+)(?:\s?[x×]| times?| ?mal| veces| fois)|(?P<mal>{'|'.join(_MAL)})mal)"
-    rf" (?:(?:{_A}) (?:(?P<of>\d+) )?)?{_UNIT}",
+    rf"|(?P<times>{_COUNT})(?:\s?[x×]| times?| ?mal| veces| fois)|(?P<mal>{'|'.join(_MAL)})mal)"
+    rf" (?:(?:{_A}) (?:(?P<of>{_COUNT}) )?)?{_UNIT}",
     # "at 15-minute intervals", "im 15-Minuten-Takt"
-    r"(?:(?:at|in) (?:intervals of )?)?(?P<interval>\d+)[- ](?P<interval_unit>[^\W\d_]+)"
+    rf"(?:(?:at|in) (?:intervals of )?)?(?P<interval>{_COUNT})[- ](?P<interval_unit>[^\W\d_]+)"
     r"[- ](?:intervals?|takt|rhythmus)",
-    r"(?:at|in) intervals of (?P<apart>\d+) (?P<apart_unit>[^\W\d_]+)",
+    rf"(?:at|in) intervals of (?P<apart>{_COUNT}) (?P<apart_unit>[^\W\d_]+)",
     r"(?P<adverb>(?:half-?|bi-?)?[^\W\d_]{3,}ly|(?:viertel|halb)?(?:stünd|tägl|wöchentl|monatl|jährl)"
     r"i?(?:ch|lich)|(?:diari|semanal|mensual|anual)a?mente|a diario)",
 )  # fmt: skip
