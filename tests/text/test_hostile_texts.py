@@ -16,6 +16,7 @@ from drike.support.secrets_in_text import may_hold_password, without_secrets
 from drike.text import (
     capitals,
     glossary,
+    masking,
     phrases,
     question_forms,
     relation_words,
@@ -89,7 +90,7 @@ READERS: dict[str, Reader] = {
     "around": lambda text: templates.around(text, "Peru"),
     "query template": lambda text: templates.query_template(text, "Peru"),
     "mentions": lambda text: words.mentions(text, "Peru"),
-    "masked": lambda text: words.masked(text, ["Peru", "Lima"]),
+    "masked": lambda text: masking.masked(text, ["Peru", "Lima"]),
     "words": words.words,
     "weight": lambda text: words.Words.of(text).weight,
     "fingerprint": lambda text: words.Words.of(text).fingerprint,
