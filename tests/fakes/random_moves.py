@@ -85,12 +85,12 @@ def approved_by(history: Sequence[EditVersion], said: EditRecord) -> int:
     saying = [version.record for version in history if effect(version.record) == said]
     wrote, before = set[str | None](), None
     for version in history:
-        now = effect(version.record), version.record.status, version.record.approved_as
+        now = effect(version.record)  # who only changes a status has written nothing
         written = (
             version.record.move in (None, Move.PROPOSE)
             and version.record.status is not Status.RETIRED
         )
-        if written and now[0] == said and now != before:
+        if written and now == said != before:
             wrote.add(name(version.record))
         before = now
     return len({name(record) for record in saying if record.move is Move.APPROVE} - wrote - {None})
