@@ -40,14 +40,19 @@ def exchange(upstream: LocalUpstream, path: str, value: object) -> tuple[int, di
     return asyncio.run(answer())
 
 
-def test_messages_are_read_as_the_gateway_reads_them() -> None:
+def recording() -> tuple[LocalUpstream, list[list[dict[str, str]]]]:
+    """A model that answers Lima, and the messages that it is given."""
     read: list[list[dict[str, str]]] = []
 
     def reply(messages: list[dict[str, str]], tokens: int, tell: Tell | None) -> Completion:
         read.append(messages)
         return Completion("Lima")
 
-    upstream = LocalUpstream(ScriptedModel(lambda prompt: ""), reply)
+    return LocalUpstream(ScriptedModel(lambda prompt: ""), reply), read
+
+
+def test_messages_are_read_as_the_gateway_reads_them() -> None:
+    upstream, read = recording()
     image = {"type": "image_url", "image_url": {"url": "x"}}
     parts = [{"type": "text", "text": "Look:"}, image, {"type": "text", "text": "What is it?"}]
     status, answer = exchange(
@@ -58,13 +63,7 @@ def test_messages_are_read_as_the_gateway_reads_them() -> None:
 
 
 def test_a_model_without_tools_reads_which_ones_were_called() -> None:
-    read: list[list[dict[str, str]]] = []
-
-    def reply(messages: list[dict[str, str]], tokens: int, tell: Tell | None) -> Completion:
-        read.append(messages)
-        return Completion("Lima")
-
-    upstream = LocalUpstream(ScriptedModel(lambda prompt: ""), reply)
+    upstream, read = recording()
     called = {"id": "1", "type": "function", "function": {"name": "find", "arguments": '{"of": 1}'}}
     messages = [
         {"role": "user", "content": "What is it?"},

@@ -121,12 +121,13 @@ def objects_in(words: Words, by_object: Mapping[int, Sequence[int]]) -> Iterator
     keys = words.keys.tolist()
     least = words.least.tolist()
     last = words.last.tolist()
+    titles = _keys_of_titles()
     begin = 0
     while begin < len(words):
         longest_end = begin + 1
         edit_ids: tuple[int, ...] = ()
         prefix = 0
-        if keys[begin] in _keys_of_titles():
+        if keys[begin] in titles:
             with_title = tuple(by_object.get(key_of_titled(keys[begin + 1 : begin + 2]), ()))
             if with_title:
                 yield Mention(
